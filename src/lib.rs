@@ -157,6 +157,8 @@ mod expression;
 pub mod fuzzing;
 mod geo;
 mod hll;
+#[cfg(any(feature = "monitor", feature = "server"))]
+mod http;
 mod index;
 #[cfg(feature = "monitor")]
 pub mod monitor;
@@ -168,6 +170,7 @@ pub mod relation;
 mod retry;
 #[cfg(feature = "server")]
 pub mod server;
+mod setters;
 pub mod shard;
 mod store;
 mod sync;

@@ -52,12 +52,16 @@ pub(super) struct Output {
     finished: bool,
 }
 
-/// Removes and returns the files of backups to this target by processes that are gone.
-fn remove_leftovers(target: &Path, name: &OsStr) -> Vec<PathBuf> {
-    let parent = match target.parent() {
+fn parent_of(target: &Path) -> &Path {
+    match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
+    }
+}
+
+/// Removes and returns the files of backups to this target by processes that are gone.
+fn remove_leftovers(target: &Path, name: &OsStr) -> Vec<PathBuf> {
+    let parent = parent_of(target);
     // Where processes cannot be seen, none is known to be gone.
     let (Ok(beside), true) = (fs::read_dir(parent), Path::new("/proc/self").exists()) else {
         return Vec::new();
@@ -117,7 +121,7 @@ impl Output {
             leftovers,
             finished: false,
         };
-        let parent = output.parent();
+        let parent = parent_of(target);
         if !is_dir && !parent.is_dir() {
             return Err(refused(&format!(
                 "there is no directory {}: create it, or name another one",
@@ -125,7 +129,7 @@ impl Output {
             )));
         }
         if is_dir {
-            fs::create_dir_all(&parent).map_err(BackupError::io(&parent))?;
+            fs::create_dir_all(parent).map_err(BackupError::io(parent))?;
             fs::create_dir(&output.temporary).map_err(BackupError::io(&output.temporary))?;
         }
         Ok(output)
@@ -134,13 +138,6 @@ impl Output {
     /// Returns whether the backup can have several files.
     pub(super) const fn is_dir(&self) -> bool {
         self.is_dir
-    }
-
-    fn parent(&self) -> PathBuf {
-        match self.target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        }
     }
 
     /// Starts a file: with this name in the directory, or the single file.
@@ -177,7 +174,7 @@ impl Output {
         }
         fs::rename(&self.temporary, &self.target).map_err(BackupError::io(&self.target))?;
         self.finished = true;
-        sync_dir(&self.parent())?;
+        sync_dir(parent_of(&self.target))?;
         Ok(std::mem::take(&mut self.files))
     }
 }

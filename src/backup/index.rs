@@ -21,9 +21,11 @@ use super::error::ReadError;
 use super::scanner::{InputPlace, Scanner};
 use crate::base64;
 #[cfg(feature = "cluster")]
+use crate::index::IndexPart;
+#[cfg(feature = "cluster")]
 use crate::index::VALUE_BYTES_MAX;
-use crate::index::{IndexPart, IndexSource};
-use crate::query::{IndexDefinition, IndexType};
+use crate::index::{CLIENT_PARTS, CLIENT_TYPES, IndexSource};
+use crate::query::IndexDefinition;
 use crate::record::MAX_SET_NAME_BYTES;
 
 /// The module for definitions beyond the format of a line.
@@ -38,20 +40,6 @@ const ENCODED_BYTES_MAX: usize = 64 << 10;
 /// The longest one written: asrestore fails at a longer name, number or context, and restores
 /// nothing after it.
 const WRITTEN_BYTES_MAX: usize = 999;
-
-const PARTS: [(IndexPart, u8); 4] = [
-    (IndexPart::Whole, b'N'),
-    (IndexPart::Elements, b'L'),
-    (IndexPart::Keys, b'K'),
-    (IndexPart::Values, b'V'),
-];
-
-const KINDS: [(IndexType, u8); 4] = [
-    (IndexType::String, b'S'),
-    (IndexType::Integer, b'N'),
-    (IndexType::GeoJson, b'G'),
-    (IndexType::Blob, b'B'),
-];
 
 /// A secondary index of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,17 +86,11 @@ impl SavedIndex {
             ..self.clone()
         };
         let line = within_limit.line().filter(|line| line.is_whole)?;
-        let kind = match line.kind {
-            b'S' => "string",
-            b'N' => "numeric",
-            b'G' => "geo2dsphere",
-            _ => "blob",
-        };
-        let part = match line.part {
-            b'L' => ";indextype=list",
-            b'K' => ";indextype=mapkeys",
-            b'V' => ";indextype=mapvalues",
-            _ => "",
+        let kind = CLIENT_TYPES.by_letter(line.kind);
+        let kind = kind.and_then(|kind| CLIENT_TYPES.name(kind))?;
+        let part = match CLIENT_PARTS.by_letter(line.part)? {
+            IndexPart::Whole => String::new(),
+            part => format!(";indextype={}", CLIENT_PARTS.name(part)?),
         };
         let set = self
             .set
@@ -145,9 +127,9 @@ impl SavedIndex {
             kind,
         );
         Some(IndexLine {
-            part: letter_of(&PARTS, component.part)?,
+            part: CLIENT_PARTS.letter(component.part)?,
             bin: name,
-            kind: letter_of(&KINDS, kind)?,
+            kind: CLIENT_TYPES.letter(kind)?,
             path,
             is_whole: of_client.is_ok_and(|known| known == self.definition),
         })
@@ -161,16 +143,6 @@ struct IndexLine<'a> {
     kind: u8,
     path: &'a [u8],
     is_whole: bool,
-}
-
-fn letter_of<T: PartialEq>(letters: &[(T, u8)], wanted: T) -> Option<u8> {
-    let mut known = letters.iter();
-    known.find_map(|(known, letter)| (*known == wanted).then_some(*letter))
-}
-
-fn of_letter<T: Copy>(letters: &[(T, u8)], wanted: u8) -> Option<T> {
-    let mut known = letters.iter();
-    known.find_map(|(known, letter)| (*letter == wanted).then_some(*known))
 }
 
 /// Appends the text of indexes. `name` appends a name, escaped.
@@ -231,7 +203,8 @@ pub(super) fn read_line(
     let refused = |why: String| place.malformed(format!("index {index:?}: {why}"));
     scanner.expect(b" ", INDEX)?;
     let letter = scanner.byte(INDEX)?;
-    let part = of_letter(&PARTS, letter)
+    let part = CLIENT_PARTS
+        .by_letter(letter)
         .ok_or_else(|| refused(format!("'{}' is none of N, L, K, V", letter.escape_ascii())))?;
     scanner.expect(b" ", INDEX)?;
     let paths = scanner.integer(0..=i64::from(u32::MAX), b' ', "number of paths")?;
@@ -241,7 +214,8 @@ pub(super) fn read_line(
     let bin = self::name(scanner, "the bin of an index")?;
     scanner.expect(b" ", INDEX)?;
     let letter = scanner.byte(INDEX)?;
-    let kind = of_letter(&KINDS, letter)
+    let kind = CLIENT_TYPES
+        .by_letter(letter)
         .ok_or_else(|| refused(format!("'{}' is none of S, N, G, B", letter.escape_ascii())))?;
     let mut encoded = Vec::new();
     if scanner.peek()? == Some(b' ') {

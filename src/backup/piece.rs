@@ -81,28 +81,24 @@ pub fn digest_of(text: &str) -> Option<Digest> {
 /// A record that cannot be put into the form of a backup; the errors of reading.
 pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupError> {
     let options = BackupOptions::default();
-    let mut saver = Saver::new(namespace, &options)?;
-    let mut summary = BackupSummary::default();
-    let mut writer = begin(namespace)?;
+    let mut text = PieceText::begin(namespace, &options)?;
     if start == PieceStart::default() {
-        writer.write_indexes(&saver.indexes()).map_err(no_room)?;
+        let indexes = text.saver.indexes();
+        text.writer.write_indexes(&indexes).map_err(no_room)?;
     }
     let mut at = start;
-    let mut next = None;
-    'partitions: while at.partition < PARTITIONS {
-        let digests = namespace.digests_to_save(at.partition, None, |damage| {
-            summary.damage.push(damage.to_string());
+    while at.partition < PARTITIONS {
+        let damage = &mut text.summary.damage;
+        let digests = namespace.digests_to_save(at.partition, None, |damaged| {
+            damage.push(damaged.to_string());
         });
         let after = at.after;
         let behind = |digest: &&Digest| after.is_none_or(|after| after < **digest);
         for digest in digests.iter().filter(behind) {
-            if writer.written() >= PIECE_BYTES {
-                next = Some(at);
-                break 'partitions;
+            if text.writer.written() >= PIECE_BYTES {
+                return Ok(text.end(Some(at)));
             }
-            if saver.record(digest, writer.text(), &mut summary)? {
-                writer.emit().map_err(no_room)?;
-            }
+            text.add(digest)?;
             at.after = Some(*digest);
         }
         at = PieceStart {
@@ -110,11 +106,7 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
             after: None,
         };
     }
-    Ok(Piece {
-        text: writer.into_inner(),
-        next,
-        damage: summary.damage,
-    })
+    Ok(text.end(None))
 }
 
 /// Returns the records of these digests. A digest without a record is passed over.
@@ -123,24 +115,43 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
 /// As for [`piece`].
 pub fn piece_of(namespace: &Namespace, digests: &[Digest]) -> Result<Piece, BackupError> {
     let options = BackupOptions::default();
-    let mut saver = Saver::new(namespace, &options)?;
-    let mut summary = BackupSummary::default();
-    let mut writer = begin(namespace)?;
-    for digest in digests {
-        if saver.record(digest, writer.text(), &mut summary)? {
-            writer.emit().map_err(no_room)?;
-        }
-    }
-    Ok(Piece {
-        text: writer.into_inner(),
-        next: None,
-        damage: summary.damage,
-    })
+    let mut text = PieceText::begin(namespace, &options)?;
+    digests.iter().try_for_each(|digest| text.add(digest))?;
+    Ok(text.end(None))
 }
 
-fn begin(namespace: &Namespace) -> Result<Writer<Vec<u8>>, BackupError> {
-    let blobs = BackupOptions::default().blobs;
-    Writer::new(Vec::new(), namespace.name(), true, blobs).map_err(no_room)
+/// A piece under way.
+struct PieceText<'a> {
+    saver: Saver<'a>,
+    writer: Writer<Vec<u8>>,
+    summary: BackupSummary,
+}
+
+impl<'a> PieceText<'a> {
+    fn begin(namespace: &'a Namespace, options: &'a BackupOptions) -> Result<Self, BackupError> {
+        let writer = Writer::new(Vec::new(), namespace.name(), true, options.blobs);
+        Ok(Self {
+            saver: Saver::new(namespace, options)?,
+            writer: writer.map_err(no_room)?,
+            summary: BackupSummary::default(),
+        })
+    }
+
+    fn add(&mut self, digest: &Digest) -> Result<(), BackupError> {
+        let text = self.writer.text();
+        if self.saver.record(digest, text, &mut self.summary)? {
+            self.writer.emit().map_err(no_room)?;
+        }
+        Ok(())
+    }
+
+    fn end(self, next: Option<PieceStart>) -> Piece {
+        Piece {
+            text: self.writer.into_inner(),
+            next,
+            damage: self.summary.damage,
+        }
+    }
 }
 
 fn no_room(error: std::io::Error) -> BackupError {

@@ -291,17 +291,13 @@ impl Restore {
                 settled = summary.restored;
             }
             summary.records += 1;
-            match options.restore(record, &targets) {
-                Ok(outcome) => {
-                    *summary.counter(outcome) += 1;
-                    Ok(None)
-                }
-                Err(source) => Err(BackupError::Record {
-                    path: path.to_owned(),
-                    line: record.line,
-                    source,
-                }),
-            }
+            let counter = options.restore(record, &targets, &mut summary);
+            *counter.map_err(|source| BackupError::Record {
+                path: path.to_owned(),
+                line: record.line,
+                source,
+            })? += 1;
+            Ok(None)
         });
         let read = match read {
             Ok(mut found) => match found.damage.pop() {
@@ -335,36 +331,12 @@ impl Restore {
     }
 }
 
-/// The result for one record.
-#[derive(Clone, Copy, Debug)]
-enum RecordOutcome {
-    Restored,
-    Fresher,
-    Existed,
-    Expired,
-    WithoutBins,
-    LeftOut,
-    Refused,
-}
-
 impl RestoreSummary {
     fn note_indexes(&mut self, built: BuiltIndexes) {
         self.indexes = built.built;
         self.indexes_existed = built.existed;
         self.indexes_refused = built.refused;
         self.cancelled = built.cancelled;
-    }
-
-    const fn counter(&mut self, outcome: RecordOutcome) -> &mut u64 {
-        match outcome {
-            RecordOutcome::Restored => &mut self.restored,
-            RecordOutcome::Fresher => &mut self.fresher,
-            RecordOutcome::Existed => &mut self.existed,
-            RecordOutcome::Expired => &mut self.expired,
-            RecordOutcome::WithoutBins => &mut self.without_bins,
-            RecordOutcome::LeftOut => &mut self.left_out,
-            RecordOutcome::Refused => &mut self.refused,
-        }
     }
 }
 
@@ -441,32 +413,33 @@ impl RestoreOptions {
         })
     }
 
-    /// Writes one record.
-    fn restore(
+    /// Writes one record. Returns the count of its outcome.
+    fn restore<'s>(
         &self,
         record: &SavedRecord,
         targets: &BTreeMap<&str, Namespace>,
-    ) -> Result<RecordOutcome, Error> {
+        summary: &'s mut RestoreSummary,
+    ) -> Result<&'s mut u64, Error> {
         let Some(name) = self.target_of(record) else {
-            return Ok(RecordOutcome::LeftOut);
+            return Ok(&mut summary.left_out);
         };
         let bins = record.view();
         if bins.is_empty() {
-            return Ok(RecordOutcome::WithoutBins);
+            return Ok(&mut summary.without_bins);
         }
         let target = match targets.get(name) {
             Some(target) if self.fault(record).is_none() => target,
-            _ => return Ok(RecordOutcome::Refused),
+            _ => return Ok(&mut summary.refused),
         };
         if target.is_past(record.void_time) {
-            return Ok(RecordOutcome::Expired);
+            return Ok(&mut summary.expired);
         }
         // A namespace of another hash finds records by that hash only, which needs the user key.
         let digest = match (target.key_hash(), record.stored_key()) {
             (KeyHash::Ripemd160, _) => record.digest,
             (hash, Some(key)) => hash.digest_of_stored(&record.set, key),
             (_, None) if self.trust_digests => record.digest,
-            (_, None) => return Ok(RecordOutcome::Refused),
+            (_, None) => return Ok(&mut summary.refused),
         };
         let version = SavedVersion {
             digest,
@@ -477,9 +450,9 @@ impl RestoreOptions {
         };
         let written = patiently(|| target.write_saved(&record.set, &version, self.policy()));
         match written {
-            Ok(WriteSaved::Written) => Ok(RecordOutcome::Restored),
-            Ok(WriteSaved::Fresher) => Ok(RecordOutcome::Fresher),
-            Ok(WriteSaved::Existed) => Ok(RecordOutcome::Existed),
+            Ok(WriteSaved::Written) => Ok(&mut summary.restored),
+            Ok(WriteSaved::Fresher) => Ok(&mut summary.fresher),
+            Ok(WriteSaved::Existed) => Ok(&mut summary.existed),
             // These refusals concern this record alone; others, such as a full device, would meet
             // every later record as well.
             Err(
@@ -489,7 +462,7 @@ impl RestoreOptions {
                 | Error::ShardRoot { .. }
                 | Error::ShardCompanion { .. }
                 | Error::ShardKeyCollision { .. },
-            ) if self.partial => Ok(RecordOutcome::Refused),
+            ) if self.partial => Ok(&mut summary.refused),
             Err(error) => Err(error),
         }
     }

@@ -8,9 +8,7 @@ use super::label;
 use super::record::SavedRecord;
 use crate::engine::SavedVersion;
 use crate::record::body::RawBin;
-use crate::value::{
-    CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, ValueRef, stored_to_element,
-};
+use crate::value::{CodecError, ParticleType, ValueRef, is_indexed, stored_to_element};
 use crate::{Error, Result, base64};
 
 /// The encoding of bytes.
@@ -209,16 +207,6 @@ fn bin(bin: &RawBin<'_>, blobs: Blobs, out: &mut Vec<u8>) -> std::result::Result
         }
     }
     Ok(())
-}
-
-/// Returns whether a list or map carries an index, which belongs to the store and not to the value.
-fn is_indexed(kind: ParticleType, stored: &[u8]) -> std::result::Result<bool, CodecError> {
-    let flags = match kind {
-        ParticleType::List => Container::list(stored)?.flags,
-        ParticleType::Map => Container::map(stored)?.flags,
-        _ => 0,
-    };
-    Ok(flags & FLAG_PERSIST_INDEX != 0)
 }
 
 /// Appends the rest of a line of bytes, after the letter: the mark of raw bytes, the bin's name for

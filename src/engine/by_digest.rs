@@ -396,10 +396,9 @@ impl Namespace {
         set_id: Option<u16>,
         read: impl FnOnce(&RemoteRecord<'_>) -> R,
     ) -> Result<Option<R>> {
-        let now_ms = self.core.clock.now_ms();
-        let found = self.core.storage.get(digest, |entry| {
-            let wanted = set_id.is_none_or(|id| entry.set_id() == id) && !expired(&entry, now_ms);
-            wanted.then(|| read(&RemoteRecord { entry }))
+        let found = self.core.read_live(digest, |entry| {
+            let wanted = set_id.is_none_or(|id| entry.set_id() == id);
+            wanted.then(|| read(&RemoteRecord { entry: *entry }))
         })?;
         Ok(found.flatten())
     }

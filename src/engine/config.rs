@@ -6,6 +6,7 @@ use std::time::Duration;
 use spikelet_storage::{Clock, Durability, OpeningProgress, Options, ReadMode, Storage};
 
 use crate::record::KeyHash;
+use crate::setters::setters;
 use crate::{Error, Result};
 
 use super::policy::check_time_to_live;
@@ -93,161 +94,71 @@ impl NamespaceConfig {
     /// The defaults for a namespace of this name.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let Options {
-            max_device_bytes,
-            durability,
-            image_bytes_max,
-            max_space_wait,
-            read_mode,
-            write_lanes,
-            defrag_threshold_percent,
-            defrag_bytes_per_second,
-            expiry_period,
-            ..
-        } = Options::new(name, Storage::Memory);
+        let of_storage = Options::new(name, Storage::Memory);
         Self {
             name: name.to_owned(),
             devices: 1,
-            max_device_bytes,
+            max_device_bytes: of_storage.max_device_bytes,
             key_hash: KeyHash::default(),
-            durability,
+            durability: of_storage.durability,
             max_record_bytes: 1 << 20,
             default_time_to_live: None,
-            image_bytes_max,
+            image_bytes_max: of_storage.image_bytes_max,
             index_bytes_max: 0,
             change_bytes_max: 0,
-            max_space_wait,
-            read_mode,
+            max_space_wait: of_storage.max_space_wait,
+            read_mode: of_storage.read_mode,
             max_waiters: DEFAULT_MAX_WAITERS,
-            write_lanes,
-            defrag_threshold_percent,
-            defrag_bytes_per_second,
-            expiry_period,
+            write_lanes: of_storage.write_lanes,
+            defrag_threshold_percent: of_storage.defrag_threshold_percent,
+            defrag_bytes_per_second: of_storage.defrag_bytes_per_second,
+            expiry_period: of_storage.expiry_period,
             background: true,
         }
     }
 
-    /// Sets [`NamespaceConfig::devices`]: how many files the log is striped over (1..=15).
-    #[must_use]
-    pub const fn devices(mut self, devices: usize) -> Self {
-        self.devices = devices;
-        self
+    setters! { const
+        /// Sets [`NamespaceConfig::devices`]: how many files the log is striped over (1..=15).
+        devices: usize,
+        /// Sets [`NamespaceConfig::max_device_bytes`]: the most that each file may grow to, in bytes.
+        max_device_bytes: u64,
+        /// Sets [`NamespaceConfig::key_hash`]: how keys become digests.
+        key_hash: KeyHash,
+        /// Sets [`NamespaceConfig::durability`]: the cost of a power failure.
+        durability: Durability,
+        /// Sets [`NamespaceConfig::max_record_bytes`]: the largest record with its header, in bytes.
+        max_record_bytes: u64,
     }
 
-    /// Sets [`NamespaceConfig::max_device_bytes`]: the most that each file may grow to, in bytes.
-    #[must_use]
-    pub const fn max_device_bytes(mut self, max_device_bytes: u64) -> Self {
-        self.max_device_bytes = max_device_bytes;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::key_hash`]: how keys become digests.
-    #[must_use]
-    pub const fn key_hash(mut self, key_hash: KeyHash) -> Self {
-        self.key_hash = key_hash;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::durability`]: the cost of a power failure.
-    #[must_use]
-    pub const fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::max_record_bytes`]: the largest record with its header, in bytes.
-    #[must_use]
-    pub const fn max_record_bytes(mut self, max_record_bytes: u64) -> Self {
-        self.max_record_bytes = max_record_bytes;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::default_time_to_live`]: the time to live of records when the writer leaves it to the namespace; `None`: no end.
-    #[must_use]
-    pub fn default_time_to_live(
-        mut self,
+    setters! {
+        /// Sets [`NamespaceConfig::default_time_to_live`]: the time to live of records when the writer leaves it to the namespace; `None`: no end.
         default_time_to_live: impl Into<Option<Duration>>,
-    ) -> Self {
-        self.default_time_to_live = default_time_to_live.into();
-        self
     }
 
-    /// Sets [`NamespaceConfig::image_bytes_max`]: the memory for records that are edited by small changes, in bytes.
-    #[must_use]
-    pub const fn image_bytes_max(mut self, image_bytes_max: u64) -> Self {
-        self.image_bytes_max = image_bytes_max;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::index_bytes_max`]: the most memory that the secondary indexes may take, in bytes; 0: no limit.
-    #[must_use]
-    pub const fn index_bytes_max(mut self, index_bytes_max: u64) -> Self {
-        self.index_bytes_max = index_bytes_max;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::change_bytes_max`]: how much that is dead may be kept for subscriptions, in bytes; 0: an eighth of
-    /// what the devices may grow to.
-    #[must_use]
-    pub const fn change_bytes_max(mut self, change_bytes_max: u64) -> Self {
-        self.change_bytes_max = change_bytes_max;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::read_mode`]: how records are read from the devices.
-    #[must_use]
-    pub const fn read_mode(mut self, read_mode: ReadMode) -> Self {
-        self.read_mode = read_mode;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::max_space_wait`]: how long a write may wait while space is short.
-    #[must_use]
-    pub const fn max_space_wait(mut self, max_space_wait: Duration) -> Self {
-        self.max_space_wait = max_space_wait;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::max_waiters`]: how many writers may queue for one record; 0: none.
-    #[must_use]
-    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.max_waiters = max_waiters;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::write_lanes`]: how many blocks are filled at once.
-    #[must_use]
-    pub const fn write_lanes(mut self, write_lanes: usize) -> Self {
-        self.write_lanes = write_lanes;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::defrag_threshold_percent`]: below which live share, in percent, a block is defragmented.
-    #[must_use]
-    pub const fn defrag_threshold_percent(mut self, defrag_threshold_percent: u8) -> Self {
-        self.defrag_threshold_percent = defrag_threshold_percent;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::defrag_bytes_per_second`]: how many live bytes defragmentation may move a second.
-    #[must_use]
-    pub const fn defrag_bytes_per_second(mut self, defrag_bytes_per_second: u64) -> Self {
-        self.defrag_bytes_per_second = defrag_bytes_per_second;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::expiry_period`]: how often expired records are looked for.
-    #[must_use]
-    pub const fn expiry_period(mut self, expiry_period: Duration) -> Self {
-        self.expiry_period = expiry_period;
-        self
-    }
-
-    /// Sets [`NamespaceConfig::background`]: whether threads sync, defragment and expire in the background.
-    #[must_use]
-    pub const fn background(mut self, background: bool) -> Self {
-        self.background = background;
-        self
+    setters! { const
+        /// Sets [`NamespaceConfig::image_bytes_max`]: the memory for records that are edited by small changes, in bytes.
+        image_bytes_max: u64,
+        /// Sets [`NamespaceConfig::index_bytes_max`]: the most memory that the secondary indexes may take, in bytes; 0: no limit.
+        index_bytes_max: u64,
+        /// Sets [`NamespaceConfig::change_bytes_max`]: how much that is dead may be kept for subscriptions, in bytes; 0: an eighth of
+        /// what the devices may grow to.
+        change_bytes_max: u64,
+        /// Sets [`NamespaceConfig::read_mode`]: how records are read from the devices.
+        read_mode: ReadMode,
+        /// Sets [`NamespaceConfig::max_space_wait`]: how long a write may wait while space is short.
+        max_space_wait: Duration,
+        /// Sets [`NamespaceConfig::max_waiters`]: how many writers may queue for one record; 0: none.
+        max_waiters: usize,
+        /// Sets [`NamespaceConfig::write_lanes`]: how many blocks are filled at once.
+        write_lanes: usize,
+        /// Sets [`NamespaceConfig::defrag_threshold_percent`]: below which live share, in percent, a block is defragmented.
+        defrag_threshold_percent: u8,
+        /// Sets [`NamespaceConfig::defrag_bytes_per_second`]: how many live bytes defragmentation may move a second.
+        defrag_bytes_per_second: u64,
+        /// Sets [`NamespaceConfig::expiry_period`]: how often expired records are looked for.
+        expiry_period: Duration,
+        /// Sets [`NamespaceConfig::background`]: whether threads sync, defragment and expire in the background.
+        background: bool,
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -304,6 +304,19 @@ impl NamespaceCore {
         })
     }
 
+    /// Lends a record to `read`; `None` if there is none, or it has expired.
+    pub(super) fn read_live<R>(
+        &self,
+        digest: &Digest,
+        read: impl FnOnce(&EntryView<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let now_ms = self.clock.now_ms();
+        let found = self.storage.get(digest, |entry| {
+            (!expired(&entry, now_ms)).then(|| read(&entry))
+        })?;
+        Ok(found.flatten())
+    }
+
     /// Whether a record holds a shard, and is shown only to callers that ask for such records. One look at a bit where the set
     /// has none.
     #[inline]

@@ -82,11 +82,7 @@ impl Namespace {
         digest: &Digest,
         save: impl FnOnce(u16, &SavedVersion<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
-        let now_ms = self.core.clock.now_ms();
-        let found = self.core.storage.get(digest, |entry| {
-            if expired(&entry, now_ms) {
-                return Ok(None);
-            }
+        let saved = self.core.read_live(digest, |entry| {
             let version = SavedVersion {
                 digest: entry.digest(),
                 key: entry.key(),
@@ -94,9 +90,9 @@ impl Namespace {
                 void_time: entry.void_time(),
                 bins: RecordView::parse(entry.payload())?,
             };
-            save(entry.set_id(), &version).map(Some)
+            save(entry.set_id(), &version)
         })?;
-        found.unwrap_or(Ok(None))
+        saved.transpose()
     }
 
     /// Whether a record of this void time has expired.

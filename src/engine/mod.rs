@@ -35,6 +35,7 @@ mod set;
 #[cfg(test)]
 pub(crate) mod simulated;
 mod store;
+mod threads;
 mod transaction;
 mod transition_log;
 mod uncommitted;

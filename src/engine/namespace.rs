@@ -18,9 +18,9 @@ use crate::record::KeyHash;
 use super::activity::{NamespaceStats, OperationKind};
 use super::changes::Changes;
 use super::config::NamespaceConfig;
-use super::core::{HotRecord, NamespaceCore, ScannedRecord};
 #[cfg(feature = "monitor")]
-use super::core::{expired, scanned};
+use super::core::scanned;
+use super::core::{HotRecord, NamespaceCore, ScannedRecord};
 use super::indexes::{IndexBuild, IndexStats};
 use super::query::Query;
 use super::set::Set;
@@ -322,12 +322,9 @@ impl Namespace {
         read: impl FnOnce(String, ScannedRecord<'_>) -> R,
     ) -> Option<R> {
         let core = &self.core;
-        let found = core.storage.get(digest, |entry| {
-            if expired(&entry, core.clock.now_ms()) {
-                return None;
-            }
+        let found = core.read_live(digest, |entry| {
             let set = core.storage.set_name(entry.set_id()).unwrap_or_default();
-            scanned(&entry).ok().map(|record| read(set, record))
+            scanned(entry).ok().map(|record| read(set, record))
         });
         found.ok().flatten().flatten()
     }

@@ -1,7 +1,8 @@
 //! The folders of namespaces that this process has open, so that an opening which finds one locked can say by whom.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::Error;
 use crate::error::StoreHolder;
@@ -19,7 +20,7 @@ impl OpenDir {
     /// Lists a folder, which must exist.
     pub(super) fn new(dir: &Path) -> Self {
         let dir = canonical(dir);
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = OPEN.lock();
         open.push((std::process::id(), dir.clone()));
         Self { dir }
     }
@@ -27,7 +28,7 @@ impl OpenDir {
 
 impl Drop for OpenDir {
     fn drop(&mut self) {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = OPEN.lock();
         if let Some(at) = open.iter().position(|(_, dir)| *dir == self.dir) {
             open.swap_remove(at);
         }
@@ -47,7 +48,7 @@ pub(super) fn name_holder(error: Error, dir: &Path) -> Error {
 
 fn is_open_here(dir: &Path) -> bool {
     let here = (std::process::id(), canonical(dir));
-    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let open = OPEN.lock();
     open.contains(&here)
 }
 

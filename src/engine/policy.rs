@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::expression::Expression;
+use crate::setters::setters;
 use crate::{Error, Result};
 
 /// The longest time to live: 10 years, Aerospike's limit.
@@ -253,75 +254,33 @@ impl Default for WritePolicy {
 }
 
 impl WritePolicy {
-    /// What to do with a record that exists, or does not.
-    #[must_use]
-    pub fn record_exists_action(mut self, action: RecordExistsAction) -> Self {
-        self.record_exists_action = action;
-        self
-    }
-
-    /// The condition on the record's generation.
-    #[must_use]
-    pub fn generation(mut self, generation: GenerationPolicy) -> Self {
-        self.generation = generation;
-        self
-    }
-
-    /// When the record expires.
-    #[must_use]
-    pub fn expiration(mut self, expiration: Expiration) -> Self {
-        self.expiration = expiration;
-        self
-    }
-
-    /// Accepted as Aerospike's clients send it.
-    #[must_use]
-    pub fn durable_delete(mut self, durable: bool) -> Self {
-        self.durable_delete = durable;
-        self
-    }
-
-    /// Whether the user key is stored with the record.
-    #[must_use]
-    pub fn send_key(mut self, send: bool) -> Self {
-        self.send_key = send;
-        self
-    }
-
-    /// The longest wait for other writers of the record; `None`: as long as it takes.
-    #[must_use]
-    pub fn total_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.total_timeout = timeout.into();
-        self
-    }
-
-    /// A condition on a record that exists.
-    #[must_use]
-    pub fn filter(mut self, filter: impl Into<Option<Expression>>) -> Self {
-        self.filter = filter.into();
-        self
-    }
-
-    /// What the write waits for before it returns.
-    #[must_use]
-    pub fn acknowledge(mut self, acknowledge: Acknowledge) -> Self {
-        self.acknowledge = acknowledge;
-        self
-    }
-
-    /// Whether the write may break a sharded collection ([`ShardedList`](crate::ShardedList) and the like): take from its root
-    /// the bins that say where its companions are, let the root expire, or write to a companion. Otherwise such a write is
-    /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
-    ///
-    /// It also lets the write set or remove bins of declared relations, and delete a record that has edges, without a look at their
-    /// other ends: [`Error::OwnedBin`], [`Error::HasEdges`].
-    ///
-    /// Companions without a root are orphans: `spikelet verify` and
-    /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at the root again after such a write.
-    #[must_use]
-    pub fn override_shards(mut self, override_shards: bool) -> Self {
-        self.override_shards = override_shards;
-        self
+    setters! {
+        /// What to do with a record that exists, or does not.
+        record_exists_action: RecordExistsAction,
+        /// The condition on the record's generation.
+        generation: GenerationPolicy,
+        /// When the record expires.
+        expiration: Expiration,
+        /// Accepted as Aerospike's clients send it.
+        durable_delete: bool,
+        /// Whether the user key is stored with the record.
+        send_key: bool,
+        /// The longest wait for other writers of the record; `None`: as long as it takes.
+        total_timeout: impl Into<Option<Duration>>,
+        /// A condition on a record that exists.
+        filter: impl Into<Option<Expression>>,
+        /// What the write waits for before it returns.
+        acknowledge: Acknowledge,
+        /// Whether the write may break a sharded collection ([`ShardedList`](crate::ShardedList) and the like): take from its root
+        /// the bins that say where its companions are, let the root expire, or write to a companion. Otherwise such a write is
+        /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
+        ///
+        /// It also lets the write set or remove bins of declared relations, and delete a record that has edges, without a look at their
+        /// other ends: [`Error::OwnedBin`], [`Error::HasEdges`].
+        ///
+        /// Companions without a root are orphans: `spikelet verify` and
+        /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at the root again after such a write.
+        override_shards: bool,
     }
 
     /// For the writes of a sharded collection's own handle.

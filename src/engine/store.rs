@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::RwLock;
 use spikelet_storage::{
     Clock, Damage, DeviceError, FileDevice, OpeningProgress, OpeningStep, Storage, SystemClock,
     Verification, read_header,
@@ -314,11 +315,7 @@ impl Store {
     /// # Errors
     /// [`Error::Namespace`] if there is none of this name.
     pub fn namespace(&self, name: &str) -> Result<Namespace> {
-        let namespaces = self
-            .core
-            .namespaces
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let namespaces = self.core.namespaces.read();
         namespaces
             .get(name)
             .cloned()
@@ -328,11 +325,7 @@ impl Store {
     /// The namespaces, by name.
     #[must_use]
     pub fn namespaces(&self) -> Vec<Namespace> {
-        let namespaces = self
-            .core
-            .namespaces
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let namespaces = self.core.namespaces.read();
         let mut all: Vec<_> = namespaces.values().cloned().collect();
         all.sort_by(|one, other| one.name().cmp(other.name()));
         all
@@ -344,11 +337,7 @@ impl Store {
     /// As for [`StoreBuilder::open`].
     pub fn create_namespace(&self, mut config: NamespaceConfig) -> Result<Namespace> {
         config.check()?;
-        let mut namespaces = self
-            .core
-            .namespaces
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self.core.namespaces.write();
         if let Some(open) = namespaces.get(&config.name) {
             return Ok(open.clone());
         }

@@ -2,7 +2,8 @@
 //! fixed number of them, and nothing of a write that meets no transition.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::Key;
 use crate::record::ShardTransition;
@@ -82,7 +83,7 @@ pub(super) struct TransitionLog {
 
 impl TransitionLog {
     pub(super) fn note(&self, set: &str, report: &TransitionReport<'_>, now_ms: u64) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         let mut latest = recent.iter_mut().rev();
         if let Some(known) = latest.find(|known| known.is_of(set, report))
             && known.takes(report, now_ms)
@@ -114,7 +115,7 @@ impl TransitionLog {
 
     /// The transitions, the latest first.
     pub(super) fn latest(&self) -> Vec<RecentTransition> {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = self.recent.lock();
         recent.iter().rev().cloned().collect()
     }
 }

@@ -9,6 +9,63 @@ use crate::{Error, Result};
 /// Strings and blobs above this length in bytes are left out of the index: Aerospike's limit.
 pub(crate) const VALUE_BYTES_MAX: u32 = 2048;
 
+/// What clients and backups call a type or a part of indexed values: a name in info commands, a number in queries, a letter in
+/// backups.
+pub(crate) struct ClientTerms<T: 'static>(&'static [(T, &'static str, u8, u8)]);
+
+/// The types; the numbers are those of values.
+pub(crate) const CLIENT_TYPES: ClientTerms<IndexType> = ClientTerms(&[
+    (IndexType::Integer, "numeric", 1, b'N'),
+    (IndexType::String, "string", 3, b'S'),
+    (IndexType::Blob, "blob", 4, b'B'),
+    (IndexType::GeoJson, "geo2dsphere", 23, b'G'),
+]);
+
+/// The parts of a value.
+pub(crate) const CLIENT_PARTS: ClientTerms<IndexPart> = ClientTerms(&[
+    (IndexPart::Whole, "default", 0, b'N'),
+    (IndexPart::Elements, "list", 1, b'L'),
+    (IndexPart::Keys, "mapkeys", 2, b'K'),
+    (IndexPart::Values, "mapvalues", 3, b'V'),
+]);
+
+impl<T: Copy + PartialEq> ClientTerms<T> {
+    fn find(
+        &self,
+        is: impl Fn(&(T, &'static str, u8, u8)) -> bool,
+    ) -> Option<(T, &'static str, u8, u8)> {
+        self.0.iter().copied().find(is)
+    }
+
+    /// `None`: clients cannot ask by it.
+    #[cfg(any(feature = "server", feature = "cluster"))]
+    pub(crate) fn name(&self, value: T) -> Option<&'static str> {
+        Some(self.find(|(known, ..)| *known == value)?.1)
+    }
+
+    pub(crate) fn letter(&self, value: T) -> Option<u8> {
+        Some(self.find(|(known, ..)| *known == value)?.3)
+    }
+
+    /// By a name in letters of any case.
+    #[cfg(feature = "server")]
+    pub(crate) fn by_name(&self, name: &str) -> Option<T> {
+        Some(
+            self.find(|(_, known, ..)| known.eq_ignore_ascii_case(name))?
+                .0,
+        )
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) fn by_number(&self, number: u8) -> Option<T> {
+        Some(self.find(|(.., known, _)| *known == number)?.0)
+    }
+
+    pub(crate) fn by_letter(&self, letter: u8) -> Option<T> {
+        Some(self.find(|(.., known)| *known == letter)?.0)
+    }
+}
+
 impl IndexDefinition {
     /// Builds the index for a client's parameters. Leaves out values above 2,048 bytes.
     ///

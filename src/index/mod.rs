@@ -27,6 +27,8 @@ pub use key::IndexType;
 
 #[cfg(any(feature = "server", all(feature = "backup", feature = "cluster")))]
 pub(crate) use client_form::VALUE_BYTES_MAX;
+#[cfg(any(feature = "server", feature = "backup"))]
+pub(crate) use client_form::{CLIENT_PARTS, CLIENT_TYPES};
 #[cfg(any(feature = "server", feature = "backup", feature = "cluster"))]
 pub(crate) use definition::{IndexPart, IndexSource};
 pub(crate) use entries::EntryReader;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::http::{Response, query_pairs};
+use super::answers::{json, query_pairs};
 use super::sampler::unix_ms;
 use crate::changes::{Change, ChangeKind, ChangeOptions, Changes, Delivery, Start};
+use crate::http::Response;
 use crate::storage::SetUsage;
 use crate::{Error, Key, Namespace, Result, Store};
 
@@ -158,7 +159,7 @@ pub(super) fn answer(store: &Store, query: &str, may_subscribe: bool) -> Respons
         }
         read(store, &query)
     });
-    read.map_or_else(|error| Response::from(&error), |read| Response::json(&read))
+    read.map_or_else(|error| Response::from(&error), |read| json(&read))
 }
 
 fn read(store: &Store, query: &ChangesQuery) -> Result<ChangesSnapshot> {

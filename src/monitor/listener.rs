@@ -1,15 +1,15 @@
-//! The endpoint: its threads, its start and its end.
+//! The endpoint: its start and its end.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::{
-    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs,
-};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::http::{self, Channel, HttpRequest, Response};
+use parking_lot::{Condvar, Mutex};
+
+use super::answers::json;
 #[cfg(feature = "backup")]
 use super::records;
 use super::sampler::{ConnectionCount, Sampler};
@@ -17,7 +17,8 @@ use super::snapshot::StoreSnapshot;
 use super::{changes, metrics};
 #[cfg(feature = "tls")]
 use crate::TlsIdentity;
-use crate::basic_login::{BASIC_CHALLENGE, BasicLogin};
+use crate::basic_login::BasicLogin;
+use crate::http::{Endpoint, EndpointOptions, HttpRequest, Response, resolve};
 use crate::prometheus::MetricsForm;
 use crate::{Error, Result, Store};
 
@@ -33,20 +34,14 @@ const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 /// How many hot records are listed by default.
 const HOT_RECORDS: usize = 20;
 
-/// How long accepting pauses when the process has no more files to open.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// How long ending waits for its own connection to wake a thread.
-const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
-
 const PAGE: &str = include_str!("page.html");
 
 /// An endpoint for watching a store. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Monitor {
-    addr: SocketAddr,
+    endpoint: Endpoint,
     shared: Arc<ListenerShared>,
-    threads: Vec<JoinHandle<()>>,
+    sampling: Option<JoinHandle<()>>,
 }
 
 /// How an endpoint is started. From [`Monitor::builder`].
@@ -98,12 +93,8 @@ impl std::fmt::Debug for LoginCheck {
 #[derive(Debug)]
 struct ListenerShared {
     store: Store,
-    /// Whether requests must name this machine.
-    local_only: bool,
     serves_records: bool,
     logins: Option<LoginCheck>,
-    #[cfg(feature = "tls")]
-    tls: Option<Arc<rustls::ServerConfig>>,
     state: Mutex<ListenerState>,
     /// Woken when the endpoint ends.
     ending: Condvar,
@@ -113,14 +104,6 @@ struct ListenerShared {
 struct ListenerState {
     latest: Arc<StoreSnapshot>,
     is_ending: bool,
-    /// The connections under way, by worker.
-    under_way: [Option<TcpStream>; WORKERS],
-}
-
-impl ListenerShared {
-    fn state(&self) -> MutexGuard<'_, ListenerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Monitor {
@@ -144,38 +127,18 @@ impl Monitor {
     /// Returns where it listens.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    fn shut_down(&mut self) {
-        let mut state = self.shared.state();
-        state.is_ending = true;
-        for stream in state.under_way.iter().flatten() {
-            // Its client may have closed it already.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        drop(state);
-        self.shared.ending.notify_all();
-        let mut wake = self.addr;
-        match wake.ip() {
-            IpAddr::V4(any) if any.is_unspecified() => wake.set_ip(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V6(any) if any.is_unspecified() => wake.set_ip(Ipv6Addr::LOCALHOST.into()),
-            _ => {}
-        }
-        for _ in 0..WORKERS {
-            // Where it fails, enough connections wait already to wake every thread.
-            let _ = TcpStream::connect_timeout(&wake, WAKE_TIMEOUT);
-        }
-        for thread in self.threads.drain(..) {
-            // A panic of it has been reported.
-            let _ = thread.join();
-        }
+        self.endpoint.addr()
     }
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        self.shut_down();
+        self.shared.state.lock().is_ending = true;
+        self.shared.ending.notify_all();
+        if let Some(thread) = self.sampling.take() {
+            // A panic of it has been reported.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -186,15 +149,7 @@ impl MonitorBuilder {
     /// # Errors
     /// [`Error::Parameter`] if it names no address.
     pub fn listen(mut self, addr: impl ToSocketAddrs) -> Result<Self> {
-        let found = addr.to_socket_addrs().map_err(|error| {
-            Error::parameter(format!(
-                "not an address to listen on: {error}; give host:port"
-            ))
-        })?;
-        self.listen = found
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::parameter("the host to listen on has no address"))?;
+        self.listen = resolve(addr)?;
         Ok(self)
     }
 
@@ -255,120 +210,60 @@ impl MonitorBuilder {
     /// # Errors
     /// [`Error::Parameter`] if the address cannot be listened on, or no thread can be started.
     pub fn start(self) -> Result<Monitor> {
-        let cannot_listen = |error| {
-            Error::parameter(format!(
-                "cannot listen on {}: {error}; choose another port, or 0 for a free one",
-                self.listen
-            ))
+        let options = EndpointOptions {
+            name: "spikelet-monitor",
+            threads: WORKERS,
+            checks_host: true,
+            #[cfg(feature = "tls")]
+            tls: self.tls,
         };
-        #[cfg(feature = "tls")]
-        let tls = self.tls.as_ref().map(TlsIdentity::config).transpose()?;
-        let listener = TcpListener::bind(self.listen).map_err(cannot_listen)?;
-        let addr = listener.local_addr().map_err(cannot_listen)?;
         let mut sampler = Sampler::new(self.store.clone(), self.hot_records, self.connections);
         let shared = Arc::new(ListenerShared {
             store: self.store,
-            local_only: addr.ip().is_loopback(),
             serves_records: self.serves_records,
             logins: self.logins,
-            #[cfg(feature = "tls")]
-            tls,
             state: Mutex::new(ListenerState {
                 latest: Arc::new(sampler.sample(Instant::now())),
                 is_ending: false,
-                under_way: Default::default(),
             }),
             ending: Condvar::new(),
         });
-        // From here on dropping it ends the threads that run already.
-        let mut monitor = Monitor {
-            addr,
-            shared: Arc::clone(&shared),
-            threads: Vec::with_capacity(WORKERS + 1),
-        };
-        let sampling = Arc::clone(&shared);
-        monitor.spawn(move || sample(&sampling, sampler))?;
-        let listener = Arc::new(listener);
-        for worker in 0..WORKERS {
-            let (shared, listener) = (Arc::clone(&shared), Arc::clone(&listener));
-            monitor.spawn(move || answer_all(&shared, &listener, worker))?;
-        }
-        Ok(monitor)
-    }
-}
-
-impl Monitor {
-    fn spawn(&mut self, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let builder = std::thread::Builder::new().name("spikelet-monitor".to_owned());
-        let thread = builder.spawn(run).map_err(|error| {
+        let asked = Arc::clone(&shared);
+        let endpoint = Endpoint::start(self.listen, &options, move |request, peer| {
+            if may_ask(&asked, request, peer) {
+                answer(&asked, request)
+            } else {
+                Response::unauthorized("log in as a user who may see this")
+            }
+        })?;
+        let sampled = Arc::clone(&shared);
+        let builder = std::thread::Builder::new().name(options.name.to_owned());
+        let sampling = builder.spawn(move || sample(&sampled, sampler));
+        let sampling = sampling.map_err(|error| {
             Error::parameter(format!("cannot start a thread of the monitor: {error}"))
         })?;
-        self.threads.push(thread);
-        Ok(())
+        Ok(Monitor {
+            endpoint,
+            shared,
+            sampling: Some(sampling),
+        })
     }
 }
 
 /// Looks at the store until the endpoint ends.
 fn sample(shared: &ListenerShared, mut sampler: Sampler) {
     loop {
-        let state = shared.state();
+        let mut state = shared.state.lock();
         let is_going_on = |state: &mut ListenerState| !state.is_ending;
-        let waited = shared
+        shared
             .ending
-            .wait_timeout_while(state, SAMPLE_PERIOD, is_going_on);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            .wait_while_for(&mut state, is_going_on, SAMPLE_PERIOD);
         if state.is_ending {
             return;
         }
         drop(state);
         let latest = Arc::new(sampler.sample(Instant::now()));
-        shared.state().latest = latest;
-    }
-}
-
-/// Answers one request after the other until the endpoint ends.
-fn answer_all(shared: &ListenerShared, listener: &TcpListener, worker: usize) {
-    loop {
-        let accepted = listener.accept();
-        let mut state = shared.state();
-        if state.is_ending {
-            return;
-        }
-        let Ok((stream, peer)) = accepted else {
-            drop(state);
-            std::thread::sleep(ACCEPT_PAUSE);
-            continue;
-        };
-        if let Some(place) = state.under_way.get_mut(worker) {
-            // Without a second handle, ending waits for the limits of the request.
-            *place = stream.try_clone().ok();
-        }
-        drop(state);
-        #[cfg(feature = "tls")]
-        let tls = match shared.tls.clone().map(rustls::ServerConnection::new) {
-            None => None,
-            Some(Ok(tls)) => Some(tls),
-            Some(Err(_)) => continue,
-        };
-        let mut channel = Channel {
-            socket: &stream,
-            #[cfg(feature = "tls")]
-            tls,
-        };
-        // A client that hangs or goes away is not waited for.
-        let _ = http::serve(&mut channel, shared.local_only, |request| {
-            if may_ask(shared, request, peer.ip()) {
-                answer(shared, request)
-            } else {
-                Response {
-                    headers: BASIC_CHALLENGE.to_owned(),
-                    ..Response::refused("401 Unauthorized", "log in as a user who may see this")
-                }
-            }
-        });
-        if let Some(place) = shared.state().under_way.get_mut(worker) {
-            *place = None;
-        }
+        shared.state.lock().latest = latest;
     }
 }
 
@@ -388,10 +283,10 @@ fn may_ask(shared: &ListenerShared, request: &HttpRequest<'_>, peer: IpAddr) -> 
 }
 
 fn answer(shared: &ListenerShared, request: &HttpRequest<'_>) -> Response {
-    let latest = Arc::clone(&shared.state().latest);
+    let latest = Arc::clone(&shared.state.lock().latest);
     match request.path {
         "/" => page(),
-        "/hot.json" => Response::json(&*latest),
+        "/hot.json" => json(&*latest),
         "/metrics" => {
             let form = MetricsForm::accepted(request.accept);
             let text = metrics::render(&shared.store, &latest, form);

@@ -32,11 +32,10 @@
 
 // * `snapshot`: the answers as plain data. `sampler`: takes snapshots, and rates from two of them.
 // * `metrics`: a snapshot as Prometheus' text. `changes`: kept changes, piece by piece. `records`:
-//   whole records. `http`: requests and answers, with their limits. `listener`: threads, start and
-//   end.
+//   whole records. `answers`: JSON, errors, queries. `listener`: start and end.
 
+mod answers;
 mod changes;
-mod http;
 mod listener;
 mod metrics;
 #[cfg(feature = "backup")]

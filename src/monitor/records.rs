@@ -1,8 +1,9 @@
 //! Whole records, for a copy of the store: `/records.asb`.
 
+use super::answers::query_pairs;
 use super::changes::namespace_of;
-use super::http::{Response, query_pairs};
 use crate::backup::{BackupError, PieceStart, digest_of, piece, piece_of};
+use crate::http::Response;
 use crate::{Digest, Error, Store};
 
 /// The most digests that are asked for at once: the head of a request has 8 KiB.

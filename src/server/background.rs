@@ -1,10 +1,7 @@
 //! Queries in the background: operations on all records of a set, after the client was answered.
-//!
-//! The digests of an index's records are gathered before they are operated on, those of some partitions at once so that they
-//! take bounded memory: what an operation does to the index brings no record a second time.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::PARTITIONS;
@@ -12,24 +9,21 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::command::CommandRefusal;
-use super::condition::IndexCondition;
 use super::counters::RequestOutcome;
 use super::function::RecordFunction;
 use super::function_call::FunctionCall;
 use super::job::Job;
+use super::memory_budget::BudgetRoom;
 use super::query::{LastSet, is_own};
 use super::query_counters::JobEnd;
 use super::rate_limit::Pace;
-use super::reply::BudgetRoom;
 use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
-use crate::engine::{DigestAddress, NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
+use crate::engine::DigestAddress;
 use crate::operation::{Checked, Mode, Operation, OperationResults};
+use crate::query::Query;
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
-
-/// About how many digests are gathered from an index at once: 20 MB.
-const DIGESTS_AT_ONCE: u64 = 1 << 20;
 
 /// How long a function may take for a record.
 pub(crate) const CALL_TIME: Duration = Duration::from_secs(1);
@@ -38,8 +32,7 @@ pub(crate) const CALL_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct BackgroundJob {
     pub(crate) namespace: Namespace,
-    pub(crate) set_id: Option<u16>,
-    pub(crate) condition: Option<IndexCondition>,
+    pub(crate) query: Query,
     pub(crate) filter: Option<Expression>,
     pub(crate) work: Work,
     pub(crate) policy: WritePolicy,
@@ -84,7 +77,7 @@ impl BackgroundJob {
             (RequestOutcome::Error, &self.job.failed),
             (RequestOutcome::FilteredOut, &self.job.filtered),
         ] {
-            operations.add_many(outcome, count.load(Ordering::Relaxed));
+            operations.add_many(outcome, count.get());
         }
     }
 
@@ -107,76 +100,32 @@ impl BackgroundJob {
             scratch: Vec::new(),
             set_name: LastSet::default(),
         };
-        match &self.condition {
-            None => self.over_partitions(shared, &mut run),
-            Some(condition) => self.over_index(shared, condition, &mut run),
-        }
-    }
-
-    /// False: it was aborted.
-    fn over_partitions(&self, shared: &ServerShared, run: &mut JobRun<'_>) -> bool {
-        for partition in 0..PARTITIONS {
-            let digests = self
-                .namespace
-                .digests_of(partition, self.set_id, None, |damage| {
-                    self.job.fail(&damage)
+        let mut goes_on = true;
+        let visited =
+            self.query
+                .each_digest(None, &mut |damage| self.job.fail(&damage), |digest| {
+                    goes_on = self.visit(shared, &digest, &mut run);
+                    self.job.progress(digest.partition(), PARTITIONS);
+                    Ok(match goes_on {
+                        true => ControlFlow::Continue(()),
+                        false => ControlFlow::Break(()),
+                    })
                 });
-            for digest in &digests {
-                if !self.visit(shared, digest, None, run) {
-                    return false;
-                }
-            }
-            self.job.progress(partition + 1, PARTITIONS);
+        if let Err(error) = &visited {
+            self.job.fail(error);
         }
-        true
-    }
-
-    /// False: it was aborted.
-    fn over_index(
-        &self,
-        shared: &ServerShared,
-        condition: &IndexCondition,
-        run: &mut JobRun<'_>,
-    ) -> bool {
-        let query = |first: usize, behind: usize| {
-            let starts = (first..behind).map(|partition| (partition, PartitionStart::Beginning));
-            PartitionQuery::new(&condition.index, &condition.bound, starts)
-        };
-        let parts = query(0, PARTITIONS).entries_left() / DIGESTS_AT_ONCE + 1;
-        let each = PARTITIONS.div_ceil(usize::try_from(parts).unwrap_or(PARTITIONS));
-        for first in (0..PARTITIONS).step_by(each.max(1)) {
-            let behind = (first + each).min(PARTITIONS);
-            let mut query = query(first, behind);
-            let (mut digests, mut most) = (Vec::new(), usize::MAX);
-            while let NextEntry::Found { digest, .. } = query.advance(&mut most) {
-                digests.push(digest);
-            }
-            digests.sort_unstable();
-            digests.dedup();
-            for (at, digest) in digests.iter().enumerate() {
-                if !self.visit(shared, digest, Some(&query), run) {
-                    return false;
-                }
-                let done = first + (behind - first) * (at + 1) / digests.len();
-                self.job.progress(done, PARTITIONS);
-            }
-            self.job.progress(behind, PARTITIONS);
+        if goes_on {
+            self.job.progress(PARTITIONS, PARTITIONS);
         }
-        true
+        visited.is_ok() && goes_on
     }
 
     /// Operates on a record, when the rate allows. False: the job is to end.
-    fn visit(
-        &self,
-        shared: &ServerShared,
-        digest: &Digest,
-        by_index: Option<&PartitionQuery>,
-        run: &mut JobRun<'_>,
-    ) -> bool {
+    fn visit(&self, shared: &ServerShared, digest: &Digest, run: &mut JobRun<'_>) -> bool {
         let is_ending = || self.job.is_aborted() || shared.is_closing();
         let mut wait = self.pace.wait();
         let waits = u64::from(wait.is_some());
-        self.job.throttled.fetch_add(waits, Ordering::Relaxed);
+        self.job.throttled.add(waits);
         while let Some(time) = wait.filter(|_| !is_ending()) {
             std::thread::sleep(time);
             wait = self.pace.wait();
@@ -184,20 +133,15 @@ impl BackgroundJob {
         if is_ending() {
             return false;
         }
-        self.operate(digest, by_index, run);
+        self.operate(digest, run);
         self.pace.count();
         true
     }
 
-    fn operate(&self, digest: &Digest, by_index: Option<&PartitionQuery>, run: &mut JobRun<'_>) {
-        let namespace = &self.namespace;
-        let set_of = |record: &RemoteRecord<'_>| record.set_id();
-        let found = match by_index {
-            None => namespace.read_scanned(digest, self.set_id, set_of),
-            Some(query) => query.read_again(namespace, digest, self.set_id, set_of),
-        };
+    fn operate(&self, digest: &Digest, run: &mut JobRun<'_>) {
+        let found = self.query.read_fitting(digest, |stored| stored.set_id());
         let set = match found {
-            Ok(Some(set_id)) => run.set_name.of(namespace, set_id),
+            Ok(Some(set_id)) => run.set_name.of(&self.namespace, set_id),
             // Deleted meanwhile, or not in the index.
             Ok(None) => return,
             Err(damage) => return self.job.fail(&damage),
@@ -225,7 +169,7 @@ impl BackgroundJob {
             }
             Err(_) => &self.job.failed,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.count();
     }
 
     /// Runs a function while its record is its own.

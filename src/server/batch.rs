@@ -10,6 +10,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
 use tokio::sync::watch;
 
 use super::bytes::UnreadBytes;
@@ -343,8 +344,7 @@ impl<'a> Batch<'a> {
     /// Prefetches the memory of the next rows' records; consecutive rows of one namespace are fetched together.
     fn fetch_ahead(&self) {
         let mut ahead = self.rows;
-        let mut digests = [Digest::new([0; Digest::LEN]); FETCHED_AHEAD];
-        let mut count = 0;
+        let mut digests: SmallVec<[Digest; FETCHED_AHEAD]> = SmallVec::new();
         let mut name: Option<&[u8]> = None;
         let fetch = |name: Option<&[u8]>, digests: &[Digest]| {
             if let Some(served) = self.shared.namespace(name.unwrap_or_default()) {
@@ -355,15 +355,13 @@ impl<'a> Batch<'a> {
             let Some(row) = ahead.next() else { break };
             let its_name = row.content.fields.get(Field::Namespace);
             if its_name != name {
-                fetch(name, digests.get(..count).unwrap_or_default());
-                (name, count) = (its_name, 0);
+                fetch(name, &digests);
+                digests.clear();
+                name = its_name;
             }
-            if let Some(slot) = digests.get_mut(count) {
-                *slot = row.digest;
-                count += 1;
-            }
+            digests.push(row.digest);
         }
-        fetch(name, digests.get(..count).unwrap_or_default());
+        fetch(name, &digests);
     }
 }
 

@@ -14,7 +14,6 @@ use crate::engine::{DigestAddress, ReadTouch, RemoteRecord, WriteOutcome, WriteR
 use crate::operation::{Checked, Mode};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Metadata;
-use crate::value::ParticleType;
 use crate::{Digest, Error, Expiration, Expression, Result, WritePolicy};
 
 /// How long a writer may wait for others if its client does not say: Aerospike's default.
@@ -38,6 +37,17 @@ pub(crate) struct RecordCommand<'a> {
     pub(crate) row: Option<u32>,
 }
 
+/// A request about one record, with the place where it is executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordRequest<'r> {
+    pub(crate) command: &'r RecordCommand<'r>,
+    pub(crate) served: &'r ServedNamespace,
+    pub(crate) address: DigestAddress<'r>,
+}
+
+/// The head of the answer to a request that was executed.
+pub(crate) type CommandAnswer = std::result::Result<AnswerHeader, CommandRefusal>;
+
 impl RecordCommand<'_> {
     pub(crate) const fn verb(&self) -> Verb {
         self.head.verb()
@@ -53,113 +63,6 @@ impl RecordCommand<'_> {
             Some(key) if !is_key(key) => Err(CommandRefusal::Code(result_code::UNSUPPORTED)),
             key => Ok(key),
         }
-    }
-
-    pub(crate) fn read(
-        &self,
-        served: &ServedNamespace,
-        address: &DigestAddress<'_>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
-        let metadata = served.namespace.read_at(
-            address,
-            self.filter,
-            read_touch(self.head.ttl),
-            |record| self.read_record(served, record, reply),
-        )?;
-        Ok(found(&metadata))
-    }
-
-    /// Reads what the request asks for. Returns the generation and times of the record.
-    pub(crate) fn read_record(
-        &self,
-        served: &ServedNamespace,
-        record: &RemoteRecord<'_>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> Result<Metadata> {
-        if !self.head.info1.contains(Info1::NO_BINS) {
-            self.read_bins(served, record, reply)?;
-        }
-        Ok(record.metadata())
-    }
-
-    fn read_bins(
-        &self,
-        served: &ServedNamespace,
-        record: &RemoteRecord<'_>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> Result<()> {
-        let view = record.view()?;
-        if self.head.info1.contains(Info1::GET_ALL) {
-            return view
-                .raw_bins()
-                .try_for_each(|bin| reply.op(code::READ, bin.name, bin.kind, bin.value));
-        }
-        if self.ops.is_empty() {
-            return Err(Error::parameter("a read of neither bins nor operations"));
-        }
-        // Names alone are answered straight from the record.
-        if self.ops.iter().all(|op| op.code == code::READ) {
-            for op in self.ops.iter() {
-                let name = bin_name(op.name)?;
-                match view.find(name.as_bytes()) {
-                    Some(bin) => reply.op(code::READ, op.name, bin.kind, bin.value)?,
-                    None if self.respond_all() => {
-                        reply.op(code::READ, op.name, ParticleType::Null, &[])?;
-                    }
-                    None => {}
-                }
-            }
-            return Ok(());
-        }
-        let operations = operations_of(&self.head, &self.ops)?;
-        let set_name = served.namespace.set_name_or(record.set_id(), self.set()?);
-        let facts = served.namespace.facts(record, &set_name);
-        Checked::new(&operations, self.mode())?
-            .seeing(&facts)
-            .read_into(view, &mut self.results(reply))
-    }
-
-    pub(crate) fn write(
-        &self,
-        served: &ServedNamespace,
-        address: &DigestAddress<'_>,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
-        self.check_reads()?;
-        let operations = operations_of(&self.head, &self.ops)?;
-        let checked = Checked::new(&operations, self.mode())?;
-        let policy = self.policy(served)?;
-        served.keeping_deleted(&self.digest, || {
-            if let Some(community) = &served.community {
-                let wanted = (address, self.filter);
-                community
-                    .check_write(&self.head, &served.namespace, wanted, &checked)
-                    .map_err(CommandRefusal::Code)?;
-            }
-            let outcome = served.namespace.write_at(
-                address,
-                self.filter,
-                &policy,
-                &checked,
-                scratch,
-                &mut self.results(reply),
-            )?;
-            Ok(wrote(&outcome))
-        })
-    }
-
-    pub(crate) fn delete(
-        &self,
-        served: &ServedNamespace,
-        address: &DigestAddress<'_>,
-    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
-        let policy = self.delete_policy();
-        served.keeping_deleted(&self.digest, || {
-            served.namespace.delete_at(address, self.filter, &policy)?;
-            Ok(AnswerHeader::code(result_code::OK))
-        })
     }
 
     /// How to delete.
@@ -195,19 +98,10 @@ impl RecordCommand<'_> {
         Ok(())
     }
 
-    fn respond_all(&self) -> bool {
-        self.head.info2.contains(Info2::RESPOND_ALL_OPS)
-    }
-
     pub(crate) fn mode(&self) -> Mode {
-        let mut mode = Mode::empty();
-        mode.set(Mode::RESPOND_ALL, self.respond_all());
-        mode.set(
-            Mode::REPLACE,
-            self.head
-                .info3
-                .intersects(Info3::CREATE_OR_REPLACE | Info3::REPLACE_ONLY),
-        );
+        let replacing = Info3::CREATE_OR_REPLACE | Info3::REPLACE_ONLY;
+        let mut mode = self.head.mode();
+        mode.set(Mode::REPLACE, self.head.info3.intersects(replacing));
         mode
     }
 
@@ -258,6 +152,90 @@ impl RecordCommand<'_> {
             0 => DEFAULT_TIMEOUT,
             ms => Duration::from_millis(u64::from(ms)),
         }
+    }
+}
+
+impl RecordRequest<'_> {
+    pub(crate) fn read(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        let (command, namespace) = (self.command, &self.served.namespace);
+        let touch = read_touch(command.head.ttl);
+        let metadata = namespace.read_at(&self.address, command.filter, touch, |record| {
+            self.read_record(record, reply)
+        })?;
+        Ok(found(&metadata))
+    }
+
+    /// Reads what the request asks for. Returns the generation and times of the record.
+    pub(crate) fn read_record(
+        &self,
+        record: &RemoteRecord<'_>,
+        reply: &mut MessageReply<'_, '_>,
+    ) -> Result<Metadata> {
+        if !self.command.head.info1.contains(Info1::NO_BINS) {
+            self.read_bins(record, reply)?;
+        }
+        Ok(record.metadata())
+    }
+
+    fn read_bins(&self, record: &RemoteRecord<'_>, reply: &mut MessageReply<'_, '_>) -> Result<()> {
+        let command = self.command;
+        let view = record.view()?;
+        if command.head.info1.contains(Info1::GET_ALL) {
+            return reply.bins(view);
+        }
+        if command.ops.is_empty() {
+            return Err(Error::parameter("a read of neither bins nor operations"));
+        }
+        // Names alone are answered straight from the record.
+        if command.ops.iter().all(|op| op.code == code::READ) {
+            let names = command.ops.iter().map(|op| bin_name(op.name));
+            return reply.named_bins(view, names, command.mode());
+        }
+        let operations = operations_of(&command.head, &command.ops)?;
+        let namespace = &self.served.namespace;
+        let set_name = namespace.set_name_or(record.set_id(), self.address.set);
+        let facts = namespace.facts(record, &set_name);
+        Checked::new(&operations, command.mode())?
+            .seeing(&facts)
+            .read_into(view, &mut command.results(reply))
+    }
+
+    pub(crate) fn write(
+        &self,
+        scratch: &mut Vec<u8>,
+        reply: &mut MessageReply<'_, '_>,
+    ) -> CommandAnswer {
+        let Self {
+            command,
+            served,
+            address,
+        } = self;
+        command.check_reads()?;
+        let operations = operations_of(&command.head, &command.ops)?;
+        let checked = Checked::new(&operations, command.mode())?;
+        let policy = command.policy(served)?;
+        served.keeping_deleted(&address.digest, || {
+            if let Some(community) = &served.community {
+                let wanted = (address, command.filter);
+                community
+                    .check_write(&command.head, &served.namespace, wanted, &checked)
+                    .map_err(CommandRefusal::Code)?;
+            }
+            let results = &mut command.results(reply);
+            let (namespace, filter) = (&served.namespace, command.filter);
+            let outcome =
+                namespace.write_at(address, filter, &policy, &checked, scratch, results)?;
+            Ok(wrote(&outcome))
+        })
+    }
+
+    pub(crate) fn delete(&self) -> CommandAnswer {
+        let (served, policy) = (self.served, self.command.delete_policy());
+        served.keeping_deleted(&self.address.digest, || {
+            let filter = self.command.filter;
+            served.namespace.delete_at(&self.address, filter, &policy)?;
+            Ok(AnswerHeader::code(result_code::OK))
+        })
     }
 }
 
@@ -324,8 +302,8 @@ impl ServedNamespace {
     pub(crate) fn keeping_deleted(
         &self,
         digest: &Digest,
-        write: impl FnOnce() -> std::result::Result<AnswerHeader, CommandRefusal>,
-    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
+        write: impl FnOnce() -> CommandAnswer,
+    ) -> CommandAnswer {
         let kept = match &self.community {
             Some(community) => community.begin(&self.namespace, digest)?,
             None => None,

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use super::bytes::UnreadBytes;
 use super::fields::{Field, Fields};
-use super::index::{is_of, part_of_number, type_of_number};
+use super::index::is_of;
 use super::operation::bin_name;
 use super::result_code;
 use crate::Namespace;
 use crate::engine::{Index, IndexBound, IndexState};
 use crate::geo::Geometry;
-use crate::index::{IndexPart, IndexSource};
+use crate::index::{CLIENT_PARTS, CLIENT_TYPES, IndexPart, IndexSource};
 use crate::query::IndexType;
 
 /// The longest text or blob that can be asked for: one less than Aerospike's limit.
@@ -52,7 +52,7 @@ impl IndexCondition {
         let part = match fields.get(Field::IndexType) {
             None => Some(IndexPart::Whole),
             Some([]) => return Err(result_code::PARAMETER),
-            Some([number, ..]) => part_of_number(*number),
+            Some([number, ..]) => CLIENT_PARTS.by_number(*number),
         };
         let find = |source| part.and_then(|part| find(namespace, set, &source, part, kind));
         let index = match (name, expression, path) {
@@ -113,7 +113,7 @@ fn parse_range(field: &[u8]) -> Option<(&[u8], IndexType, IndexBound)> {
     }
     let name_len = cursor.u8()?;
     let bin = cursor.take(usize::from(name_len))?;
-    let kind = type_of_number(cursor.u8()?)?;
+    let kind = CLIENT_TYPES.by_number(cursor.u8()?)?;
     let first_len = cursor.u32()? as usize;
     let first = cursor.take(first_len)?;
     let bound = match kind {

@@ -70,78 +70,60 @@ const PARAMETERS: &[(&str, Apply)] = &[
         Ok(())
     }),
     ("network.service.port", |config, value| {
-        config.port = parsed(value)?;
-        Ok(())
+        set(&mut config.port, parsed(value))
     }),
     ("service.cluster-name", |config, value| {
-        config.cluster_name = Some(value.to_owned());
-        Ok(())
+        set(&mut config.cluster_name, Ok(Some(value.to_owned())))
     }),
     ("service.proto-fd-max", |config, value| {
-        config.max_connections = Some(parsed(value)?);
-        Ok(())
+        set(&mut config.max_connections, parsed(value).map(Some))
     }),
     ("service.proto-fd-idle-ms", |config, value| {
         let ms: u64 = parsed(value)?;
-        config.idle_timeout = (ms > 0).then(|| Duration::from_millis(ms));
-        Ok(())
+        let limit = (ms > 0).then(|| Duration::from_millis(ms));
+        set(&mut config.idle_timeout, Ok(limit))
     }),
     ("service.batch-max-requests", |config, value| {
-        config.max_batch_rows = parsed(value)?;
-        Ok(())
+        set(&mut config.max_batch_rows, parsed(value))
     }),
     ("namespace.default-ttl", |config, value| {
         let seconds = seconds(value)?;
         let live = (seconds > 0).then(|| Duration::from_secs(seconds));
-        config.namespace()?.default_time_to_live = live;
-        Ok(())
+        set(&mut config.namespace()?.default_time_to_live, Ok(live))
     }),
     ("namespace.nsup-period", |config, value| {
-        let seconds = seconds(value)?;
-        let namespace = config.namespace()?;
-        let name = namespace.name.clone();
-        if seconds > 0 {
-            namespace.expiry_period = Duration::from_secs(seconds);
-        } else {
-            config.no_expiry.push(name);
+        match seconds(value)? {
+            0 => config.list(|config| &mut config.no_expiry),
+            seconds => {
+                let period = Duration::from_secs(seconds);
+                set(&mut config.namespace()?.expiry_period, Ok(period))
+            }
         }
-        Ok(())
     }),
     ("namespace.allow-ttl-without-nsup", |config, value| {
-        let name = config.namespace()?.name.clone();
-        if truth(value)? {
-            config.allow_expiry.push(name);
-        }
-        Ok(())
+        config.list_if(value, |config| &mut config.allow_expiry)
     }),
     ("namespace.strong-consistency", |config, value| {
-        let name = config.namespace()?.name.clone();
-        if truth(value)? {
-            config.strong_consistency.push(name);
-        }
-        Ok(())
+        config.list_if(value, |config| &mut config.strong_consistency)
     }),
     ("namespace.max-record-size", |config, value| {
-        config.namespace()?.max_record_bytes = bytes(value)?;
-        Ok(())
+        set(&mut config.namespace()?.max_record_bytes, bytes(value))
     }),
     ("namespace.transaction-pending-limit", |config, value| {
-        config.namespace()?.max_waiters = max_waiters(parsed(value)?);
-        Ok(())
+        let most = parsed(value).map(max_waiters);
+        set(&mut config.namespace()?.max_waiters, most)
     }),
     ("namespace.storage-engine.data-size", |config, value| {
-        config.namespace()?.max_device_bytes = bytes(value)?;
-        Ok(())
+        set(&mut config.namespace()?.max_device_bytes, bytes(value))
     }),
     ("namespace.storage-engine.filesize", |config, value| {
-        config.namespace()?.max_device_bytes = bytes(value)?;
-        Ok(())
+        set(&mut config.namespace()?.max_device_bytes, bytes(value))
     }),
     (
         "namespace.storage-engine.defrag-lwm-pct",
         |config, value| {
-            config.namespace()?.defrag_threshold_percent = parsed(value)?;
-            Ok(())
+            let percent = parsed(value);
+            set(&mut config.namespace()?.defrag_threshold_percent, percent)
         },
     ),
     (
@@ -154,16 +136,17 @@ const PARAMETERS: &[(&str, Apply)] = &[
         },
     ),
     ("namespace.storage-engine.file", |config, _| {
-        let name = config.namespace()?.name.clone();
-        config.files.push(name);
-        Ok(())
+        config.list(|config| &mut config.files)
     }),
     ("namespace.storage-engine.device", |config, _| {
-        let name = config.namespace()?.name.clone();
-        config.files.push(name);
-        Ok(())
+        config.list(|config| &mut config.files)
     }),
 ];
+
+fn set<T>(field: &mut T, value: std::result::Result<T, String>) -> std::result::Result<(), String> {
+    *field = value?;
+    Ok(())
+}
 
 /// Aerospike's default.
 const TRANSACTION_PENDING_LIMIT: usize = 20;
@@ -346,6 +329,24 @@ impl ServerConfig {
             self.unknown.push(text);
         }
         Ok(())
+    }
+
+    /// Puts the namespace that was begun last on a list.
+    fn list(&mut self, list: fn(&mut Self) -> &mut Vec<String>) -> std::result::Result<(), String> {
+        let name = self.namespace()?.name.clone();
+        list(self).push(name);
+        Ok(())
+    }
+
+    fn list_if(
+        &mut self,
+        value: &str,
+        list: fn(&mut Self) -> &mut Vec<String>,
+    ) -> std::result::Result<(), String> {
+        match truth(value)? {
+            true => self.list(list),
+            false => self.namespace().map(drop),
+        }
     }
 
     /// The namespace that was begun last.

@@ -17,7 +17,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::compression;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
-use super::memory_budget::{ConnectionShare, FREE_BYTES};
+use super::memory_budget::{BudgetRoom, ConnectionShare, FREE_BYTES};
 use super::response_buffer::ResponseBuffer;
 use super::security::Access;
 use super::shared::ServerShared;
@@ -113,7 +113,7 @@ pub(crate) async fn serve(
         _ => None,
     };
     if let Some(counter) = counter {
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.count();
     }
     match ended {
         Ok(()) => tracing::debug!("connection closed"),
@@ -255,22 +255,35 @@ impl Connection<'_> {
 
     async fn execute(&mut self, frame: Frame) -> Result<(), Closed> {
         let start = self.read + FRAME_HEADER_BYTES;
+        let place = start..start + frame.body_len;
         match frame.kind {
             FrameKind::Info => {
-                let body = self.inbox.get(start..start + frame.body_len);
-                let body = body.unwrap_or_default().to_vec();
-                self.execute_info(body).await
+                let body = self.inbox.get(place).unwrap_or_default().to_vec();
+                let shared = Arc::clone(self.shared);
+                self.run_blocking(frame.kind, move |session, out| {
+                    info::answer(&shared, session, &body, out);
+                })
+                .await?;
+                self.shared.counters.infos.count();
+                Ok(())
             }
             FrameKind::Security => {
-                let body = self.inbox.get_mut(start..start + frame.body_len);
-                let body = body.unwrap_or_default();
+                let body = self.inbox.get_mut(place).unwrap_or_default();
                 let secret = Zeroizing::new(body.to_vec());
                 body.zeroize();
-                self.administer(secret).await
+                // Few at once: passwords are hashed.
+                let _permit = match &self.shared.security {
+                    Some(security) => security.checks.acquire().await.ok(),
+                    None => None,
+                };
+                self.run_blocking(frame.kind, move |session, out| {
+                    session.access.administer(&secret, out);
+                })
+                .await
             }
             FrameKind::Message => {
                 let inbox = std::mem::take(&mut self.inbox);
-                let body = inbox.get(start..start + frame.body_len).unwrap_or_default();
+                let body = inbox.get(place).unwrap_or_default();
                 let done = self.execute_message(body).await;
                 self.inbox = inbox;
                 done
@@ -281,10 +294,7 @@ impl Connection<'_> {
                     self.answer_code(code);
                     return Ok(());
                 }
-                let body = self
-                    .inbox
-                    .get(start..start + frame.body_len)
-                    .unwrap_or_default();
+                let body = self.inbox.get(place).unwrap_or_default();
                 let inside = compression::inflate(body).ok_or(Closed::Compression)?;
                 let mut memory = self.shared.budget.share();
                 if !memory.resize(inside.capacity()) {
@@ -295,41 +305,28 @@ impl Connection<'_> {
         }
     }
 
-    /// Answers info commands on a thread for blocking work: some commands visit all records.
-    async fn execute_info(&mut self, body: Vec<u8>) -> Result<(), Closed> {
-        let (shared, mut session) = (Arc::clone(self.shared), self.session.clone());
+    /// Answers a message on a thread for blocking work: some info commands visit all records, and security messages hash
+    /// passwords and store changes.
+    async fn run_blocking(
+        &mut self,
+        kind: FrameKind,
+        run: impl FnOnce(&mut Session, &mut Vec<u8>) + Send + 'static,
+    ) -> Result<(), Closed> {
+        let mut session = self.session.clone();
         let answer = tokio::task::spawn_blocking(move || {
             let mut out = Vec::new();
-            info::answer(&shared, &mut session, &body, &mut out);
+            run(&mut session, &mut out);
             (session, out)
         });
         let (session, answer) = answer.await.map_err(io::Error::other)?;
         self.session = session;
-        self.shared.counters.infos.fetch_add(1, Ordering::Relaxed);
-        self.append(&answer, FrameKind::Info)
-    }
-
-    /// Executes a security message on a thread for blocking work, few at once: passwords are
-    /// hashed.
-    async fn administer(&mut self, body: Zeroizing<Vec<u8>>) -> Result<(), Closed> {
-        let mut access = self.session.access.clone();
-        let _permit = match &self.shared.security {
-            Some(security) => security.checks.acquire().await.ok(),
-            None => None,
-        };
-        let answer = tokio::task::spawn_blocking(move || {
-            let mut out = Vec::new();
-            access.administer(&body, &mut out);
-            (access, out)
-        });
-        let (access, answer) = answer.await.map_err(io::Error::other)?;
-        self.session.access = access;
-        self.append(&answer, FrameKind::Security)
+        self.append(&answer, kind)
     }
 
     /// Appends an answer as a frame of its own.
     fn append(&mut self, answer: &[u8], kind: FrameKind) -> Result<(), Closed> {
-        if !self.outbox.reserve(answer.len() + FRAME_HEADER_BYTES) {
+        let needed = answer.len() + FRAME_HEADER_BYTES;
+        if self.outbox.reserve(needed) == BudgetRoom::Refused {
             return Err(Closed::NoMemory(answer.len()));
         }
         let at = open_frame(&mut self.outbox);
@@ -385,10 +382,10 @@ impl Open {
         let before = connections.open.fetch_add(1, Ordering::Relaxed);
         let open = Self(Arc::clone(shared));
         if before >= shared.limits.max_connections.load(Ordering::Relaxed) {
-            connections.refused.fetch_add(1, Ordering::Relaxed);
+            connections.refused.count();
             return None;
         }
-        connections.opened.fetch_add(1, Ordering::Relaxed);
+        connections.opened.count();
         Some(open)
     }
 }

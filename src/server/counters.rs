@@ -1,8 +1,8 @@
 //! Counts of requests by kind and outcome, and how long they took.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::counter::Counter;
 use super::message::Verb;
 use super::query_counters::QueryCounters;
 use super::result_code;
@@ -32,40 +32,43 @@ impl RequestOutcome {
 
 /// Counts by outcome.
 #[derive(Debug, Default)]
-pub(crate) struct ByOutcome([AtomicU64; 5]);
+pub(crate) struct ByOutcome([Counter; 5]);
 
 impl ByOutcome {
     pub(crate) fn add_many(&self, outcome: RequestOutcome, count: u64) {
         if let Some(counter) = self.0.get(outcome as usize) {
-            counter.fetch_add(count, Ordering::Relaxed);
+            counter.add(count);
         }
     }
 
     pub(crate) fn get(&self, outcome: RequestOutcome) -> u64 {
-        self.0
-            .get(outcome as usize)
-            .map_or(0, |counter| counter.load(Ordering::Relaxed))
+        self.0.get(outcome as usize).map_or(0, Counter::get)
     }
 
-    /// Adds the counts of a kind of request.
-    fn add_to(&self, pairs: &mut Vec<(String, u64)>, kind: &str) {
+    /// Adds the counts of a kind of request. Outcomes that are not counted apart are errors.
+    pub(super) fn add_to(
+        &self,
+        pairs: &mut Vec<(String, u64)>,
+        kind: &str,
+        apart: &[RequestOutcome],
+    ) {
         use RequestOutcome::{Error, FilteredOut, NotFound, Success, Timeout};
         let success = match kind.ends_with("udf") {
             true => "complete",
             false => "success",
         };
-        // A write that found nothing has failed.
-        let looks = kind.ends_with("read") || kind.ends_with("delete");
-        let (apart, errors) = match looks {
-            true => (Some(("not_found", self.get(NotFound))), 0),
-            false => (None, self.get(NotFound)),
-        };
+        let others = [(FilteredOut, "filtered_out"), (NotFound, "not_found")];
+        let (apart, errors): (Vec<_>, Vec<_>) = others
+            .map(|(outcome, name)| (outcome, name, self.get(outcome)))
+            .into_iter()
+            .partition(|(outcome, ..)| apart.contains(outcome));
+        let errors: u64 = errors.iter().map(|(.., count)| count).sum();
         let counts = [
             (success, self.get(Success)),
             ("error", self.get(Error) + errors),
             ("timeout", self.get(Timeout)),
-            ("filtered_out", self.get(FilteredOut)),
         ];
+        let apart = apart.into_iter().map(|(_, name, count)| (name, count));
         let counts = counts.into_iter().chain(apart);
         pairs.extend(counts.map(|(name, count)| (format!("{kind}_{name}"), count)));
     }
@@ -103,22 +106,20 @@ pub(crate) enum FunctionEffect {
 
 /// Counts of functions by effect.
 #[derive(Debug, Default)]
-pub(crate) struct FunctionEffects([AtomicU64; 4]);
+pub(crate) struct FunctionEffects([Counter; 4]);
 
 impl FunctionEffects {
     pub(crate) fn add(&self, effect: FunctionEffect) {
         if let Some(counter) = self.0.get(effect as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
+            counter.count();
         }
     }
 
     /// The counts, by their names behind `origin`.
     fn by_name(&self, origin: &str) -> impl Iterator<Item = (String, u64)> {
         let names = ["read_success", "write_success", "delete_success", "error"];
-        names.into_iter().zip(&self.0).map(move |(name, count)| {
-            let name = format!("{origin}_lang_{name}");
-            (name, count.load(Ordering::Relaxed))
-        })
+        let named = names.into_iter().zip(&self.0);
+        named.map(move |(name, count)| (format!("{origin}_lang_{name}"), count.get()))
     }
 }
 
@@ -137,11 +138,11 @@ pub(crate) struct RequestCounters {
     single: OriginCounters,
     rows: OriginCounters,
     /// Requests that were refused for a generation other than the one they named.
-    pub(crate) generation_refusals: AtomicU64,
+    pub(crate) generation_refusals: Counter,
     /// Writes that were refused because the record would be too large.
-    pub(crate) too_big_refusals: AtomicU64,
+    pub(crate) too_big_refusals: Counter,
     /// Requests that were refused before they could be executed.
-    pub(crate) unexecuted: AtomicU64,
+    pub(crate) unexecuted: Counter,
     /// Queries of the primary index.
     pub(crate) primary_queries: QueryCounters,
     /// Queries of secondary indexes.
@@ -172,7 +173,7 @@ impl RequestCounters {
             result_code::RECORD_TOO_BIG => &self.too_big_refusals,
             _ => return,
         };
-        refusals.fetch_add(1, Ordering::Relaxed);
+        refusals.count();
     }
 
     /// Returns the counters of queries by a secondary index, or by the primary one.
@@ -187,18 +188,29 @@ impl RequestCounters {
     /// counts; one that it does not count apart is an error.
     pub(crate) fn by_outcome(&self) -> Vec<(String, u64)> {
         let mut pairs = Vec::new();
+        // A write that found nothing has failed.
+        let (of_writes, of_looks) = (
+            &[RequestOutcome::FilteredOut][..],
+            &[RequestOutcome::FilteredOut, RequestOutcome::NotFound][..],
+        );
+        let kinds = [
+            ("read", of_looks),
+            ("write", of_writes),
+            ("delete", of_looks),
+            ("udf", of_writes),
+        ];
         for (origin, counters) in [("client", &self.single), ("batch_sub", &self.rows)] {
-            for (kind, counts) in ["read", "write", "delete", "udf"]
-                .iter()
-                .zip(&counters.requests)
-            {
-                counts.add_to(&mut pairs, &format!("{origin}_{kind}"));
+            for ((kind, apart), counts) in kinds.iter().zip(&counters.requests) {
+                counts.add_to(&mut pairs, &format!("{origin}_{kind}"), apart);
             }
             pairs.extend(counters.effects.by_name(origin));
         }
-        self.background_functions.add_to(&mut pairs, "udf_sub_udf");
-        self.background_operations
-            .add_to(&mut pairs, "ops_sub_write");
+        for (kind, counts) in [
+            ("udf_sub_udf", &self.background_functions),
+            ("ops_sub_write", &self.background_operations),
+        ] {
+            counts.add_to(&mut pairs, kind, of_writes);
+        }
         pairs.extend(self.background_effects.by_name("udf_sub"));
         pairs
     }
@@ -207,44 +219,37 @@ impl RequestCounters {
 /// Counts of the node, over all namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCounters {
-    pub(crate) batches_begun: AtomicU64,
-    pub(crate) batches_complete: AtomicU64,
-    pub(crate) batches_failed: AtomicU64,
-    pub(crate) batches_timed_out: AtomicU64,
+    pub(crate) batches_begun: Counter,
+    /// Batches that have ended.
+    pub(crate) batches: ByOutcome,
     /// Requests with info commands that were answered.
-    pub(crate) infos: AtomicU64,
+    pub(crate) infos: Counter,
     /// Frames and bodies that could not be parsed.
-    pub(crate) malformed: AtomicU64,
+    pub(crate) malformed: Counter,
     /// Requests of clients that were refused before a namespace was known to count them for.
-    pub(crate) early_refusals: AtomicU64,
+    pub(crate) early_refusals: Counter,
     /// Connections that were closed since they were silent for too long.
-    pub(crate) idle_closes: AtomicU64,
+    pub(crate) idle_closes: Counter,
 }
 
 impl NodeCounters {
+    /// How many batches were complete, have failed, and were too late.
+    pub(crate) fn ended_batches(&self) -> [u64; 3] {
+        let all = self.batches.0.iter().map(Counter::get).sum::<u64>();
+        let complete = self.batches.get(RequestOutcome::Success);
+        let late = self.batches.get(RequestOutcome::Timeout);
+        [complete, all - complete - late, late]
+    }
+
     /// How many batches have begun and not ended.
     pub(crate) fn batches_under_way(&self) -> u64 {
-        let ended = [
-            &self.batches_complete,
-            &self.batches_failed,
-            &self.batches_timed_out,
-        ];
-        let ended: u64 = ended
-            .map(|count| count.load(Ordering::Relaxed))
-            .iter()
-            .sum();
-        let begun = self.batches_begun.load(Ordering::Relaxed);
-        begun.saturating_sub(ended)
+        let ended: u64 = self.ended_batches().iter().sum();
+        self.batches_begun.get().saturating_sub(ended)
     }
 
     /// Counts the end of a batch by the code of its last message.
     pub(crate) fn end_batch(&self, code: u8) {
-        let counter = match code {
-            result_code::OK => &self.batches_complete,
-            result_code::TIMEOUT => &self.batches_timed_out,
-            _ => &self.batches_failed,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.batches.add_many(RequestOutcome::of(code), 1);
     }
 }
 
@@ -254,35 +259,35 @@ pub(crate) const LATENCY_BUCKETS: usize = 17;
 /// How long requests took.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
-    count: AtomicU64,
+    count: Counter,
     /// How many took longer than 2^n ms, and not longer than 2^(n+1); all else is in `count` only.
-    longer: [AtomicU64; LATENCY_BUCKETS],
-    micros: AtomicU64,
+    longer: [Counter; LATENCY_BUCKETS],
+    micros: Counter,
 }
 
 impl Latency {
     /// Notes a request.
     pub(crate) fn add(&self, took: Duration) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+        self.count.count();
         let micros = took.as_micros().min(u128::from(u64::MAX)) as u64;
-        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.micros.add(micros);
         let over = took.as_millis();
         if over > 0 {
             let bucket = (over.ilog2() as usize).min(LATENCY_BUCKETS - 1);
             if let Some(counter) = self.longer.get(bucket) {
-                counter.fetch_add(1, Ordering::Relaxed);
+                counter.count();
             }
         }
     }
 
     /// How many there were.
     pub(crate) fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
+        self.count.get()
     }
 
     /// How long all of them took together, in microseconds.
     pub(crate) fn micros(&self) -> u64 {
-        self.micros.load(Ordering::Relaxed)
+        self.micros.get()
     }
 
     /// How many took at least 2^0, 2^1 .. 2^16 ms.
@@ -290,7 +295,7 @@ impl Latency {
         let mut counts = [0; LATENCY_BUCKETS];
         let mut sum = 0;
         for (count, counter) in counts.iter_mut().zip(&self.longer).rev() {
-            sum += counter.load(Ordering::Relaxed);
+            sum += counter.get();
             *count = sum;
         }
         counts
@@ -330,8 +335,7 @@ mod tests {
         assert_eq!(of("client_write_error"), Some(2));
         assert_eq!(of("client_write_not_found"), None);
         assert_eq!(of("client_udf_filtered_out"), Some(1));
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        assert_eq!(read(&counters.generation_refusals), 1);
-        assert_eq!(read(&counters.too_big_refusals), 1);
+        assert_eq!(counters.generation_refusals.get(), 1);
+        assert_eq!(counters.too_big_refusals.get(), 1);
     }
 }

@@ -1,16 +1,17 @@
 //! A request about one record, from its parts to its answer.
 
-use super::command::{CommandRefusal, RecordCommand};
+use super::command::{CommandAnswer, CommandRefusal, RecordCommand, RecordRequest};
 use super::counters::RequestKind;
+use super::memory_budget::BudgetRoom;
 use super::message::{Info1, Verb};
 use super::modules::MODULE_SET;
 use super::ops::code;
-use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
+use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;
+use super::transaction::member;
 use super::transaction::part::TransactionPart;
-use super::transaction::{member, monitor};
 use crate::engine::{DigestAddress, WriteRefusal};
 use crate::value::ParticleType;
 
@@ -88,65 +89,65 @@ impl RecordCommand<'_> {
         served: &ServedNamespace,
         scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
-    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
-        let address = DigestAddress {
-            digest: self.digest,
-            set: self.set()?,
-            key: self.key()?,
+    ) -> CommandAnswer {
+        let request = RecordRequest {
+            command: self,
+            served,
+            address: DigestAddress {
+                digest: self.digest,
+                set: self.set()?,
+                key: self.key()?,
+            },
         };
-        // What the server knows of modules changes with what is stored.
-        let is_module = match self.verb() {
-            Verb::Read => false,
-            // A delete without a set deletes the record of any.
-            Verb::Delete if address.set.is_empty() => {
-                let set = served.namespace.set_number(MODULE_SET);
-                let met = |set| {
-                    served
-                        .namespace
-                        .read_scanned(&self.digest, Some(set), |_| ())
-                };
-                set.is_some_and(|set| matches!(met(set), Ok(Some(()))))
-            }
-            Verb::Write | Verb::Delete => address.set == MODULE_SET,
-        };
-        if is_module {
+        if request.changes_module() {
             return Err(CommandRefusal::Code(result_code::FORBIDDEN));
         }
         if let Some(community) = &served.community {
             community
                 .check(&self.head, &self.fields, &self.ops)
                 .map_err(CommandRefusal::Code)?;
-            return self.answer_single(served, &address, scratch, reply);
+            return request.answer_single(scratch, reply);
         }
-        let part = TransactionPart::of(&self.head, &self.fields);
-        match part {
+        match TransactionPart::of(&self.head, &self.fields) {
             TransactionPart::None => {}
-            TransactionPart::Monitor => {
-                return monitor::answer(self, served, &address, scratch, reply);
-            }
-            _ => return member::answer(self, part, served, &address, scratch, reply),
+            TransactionPart::Monitor => return request.answer_monitor(scratch, reply),
+            part => return request.answer_member(part, scratch, reply),
         }
         if self.verb() != Verb::Read {
-            member::check_unlocked(served, &self.digest, None)?;
+            request.check_unlocked(None)?;
         }
-        self.answer_single(served, &address, scratch, reply)
+        request.answer_single(scratch, reply)
+    }
+}
+
+impl RecordRequest<'_> {
+    /// Whether it writes a module: what the server knows of modules changes with what is stored.
+    fn changes_module(&self) -> bool {
+        let (namespace, digest) = (&self.served.namespace, &self.address.digest);
+        match self.command.verb() {
+            Verb::Read => false,
+            // A delete without a set deletes the record of any.
+            Verb::Delete if self.address.set.is_empty() => {
+                namespace.set_number(MODULE_SET).is_some_and(|set| {
+                    let met = namespace.read_scanned(digest, Some(set), |_| ());
+                    matches!(met, Ok(Some(())))
+                })
+            }
+            Verb::Write | Verb::Delete => self.address.set == MODULE_SET,
+        }
     }
 
     /// Answers a request that is in no transaction.
     fn answer_single(
         &self,
-        served: &ServedNamespace,
-        address: &DigestAddress<'_>,
         scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
-    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
-        match self.verb() {
-            Verb::Delete => self.delete(served, address),
-            Verb::Write if self.calls_function() => self.apply(served, address, scratch, reply),
-            Verb::Write => self.write(served, address, scratch, reply),
-            Verb::Read if self.head.info1.contains(Info1::READ) => {
-                self.read(served, address, reply)
-            }
+    ) -> CommandAnswer {
+        match self.command.verb() {
+            Verb::Delete => self.delete(),
+            Verb::Write if self.command.calls_function() => self.apply(scratch, reply),
+            Verb::Write => self.write(scratch, reply),
+            Verb::Read if self.command.head.info1.contains(Info1::READ) => self.read(reply),
             Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
         }
     }

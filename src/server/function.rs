@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::command::{CommandRefusal, RecordCommand, expiration, found, wrote};
+use super::command::{CommandAnswer, CommandRefusal, RecordRequest, expiration, found, wrote};
 use super::counters::{FunctionEffect, FunctionEffects};
 use super::function_call::{FunctionCall, FunctionChange, RecordInput, key_value};
+use super::memory_budget::BudgetRoom;
 use super::ops::code;
-use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
+use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
 use super::served::ServedNamespace;
 use crate::engine::{DigestAddress, ReadTouch};
@@ -192,27 +193,27 @@ impl RecordFunction<'_> {
     }
 }
 
-impl RecordCommand<'_> {
+impl RecordRequest<'_> {
     /// Calls a function for the record.
     pub(crate) fn apply(
         &self,
-        served: &ServedNamespace,
-        address: &DigestAddress<'_>,
         scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
-    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
-        let call = FunctionCall::of(&self.fields).map_err(CommandRefusal::Code)?;
+    ) -> CommandAnswer {
+        let (command, served) = (self.command, self.served);
+        let call = FunctionCall::of(&command.fields).map_err(CommandRefusal::Code)?;
         let function = RecordFunction {
             served,
             call: &call,
-            filter: self.filter,
-            policy: &self.policy(served)?,
-            effects: &served.counters.origin(self.row.is_some()).effects,
+            filter: command.filter,
+            policy: &command.policy(served)?,
+            effects: &served.counters.origin(command.row.is_some()).effects,
         };
-        let ends = Instant::now() + self.timeout();
+        let ends = Instant::now() + command.timeout();
         let reserve = |bytes| reply.reserve(bytes);
-        let Applied { value, answer } = function.apply(address, ends, scratch, reserve)?;
-        reply.op(code::READ, b"SUCCESS", value.0, &value.1)?;
-        Ok(answer)
+        let applied = function.apply(&self.address, ends, scratch, reserve)?;
+        let (kind, value) = applied.value;
+        reply.op(code::READ, b"SUCCESS", kind, &value)?;
+        Ok(applied.answer)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::RwLock;
 
-use crate::index::{IndexPart, IndexSource, VALUE_BYTES_MAX};
+use crate::index::{CLIENT_TYPES, IndexPart, IndexSource, VALUE_BYTES_MAX};
 use crate::query::{IndexBuild, IndexComponent, IndexDefinition, IndexType};
 
 /// The most indexes of a namespace: Aerospike's limit.
@@ -13,64 +13,25 @@ const INDEXES_MAX: usize = 256;
 /// The most namespaces of a cluster: Aerospike's limit.
 const NAMESPACES_MAX: usize = 32;
 
-/// The types of indexed values: the name in info commands, and the number of the value's type.
-const TYPES: [(IndexType, &str, u8); 4] = [
-    (IndexType::Integer, "numeric", 1),
-    (IndexType::String, "string", 3),
-    (IndexType::Blob, "blob", 4),
-    (IndexType::GeoJson, "geo2dsphere", 23),
-];
-
-/// The parts of a value that an index can cover: the name in info commands, and the number in queries.
-const PARTS: [(IndexPart, &str, u8); 4] = [
-    (IndexPart::Whole, "default", 0),
-    (IndexPart::Elements, "list", 1),
-    (IndexPart::Keys, "mapkeys", 2),
-    (IndexPart::Values, "mapvalues", 3),
-];
-
-/// The name of a type; `None`: clients cannot ask by it.
-pub(crate) fn type_name(kind: IndexType) -> Option<&'static str> {
-    let mut known = TYPES.iter();
-    known.find_map(|(known, name, _)| (*known == kind).then_some(*name))
-}
-
 /// By a name in letters of any case. `integer` is what newer clients say.
 pub(crate) fn type_of_name(name: &str) -> Option<IndexType> {
-    let name = match name.eq_ignore_ascii_case("integer") {
-        true => "numeric",
-        false => name,
-    };
-    let mut known = TYPES.iter();
-    known.find_map(|(kind, known, _)| known.eq_ignore_ascii_case(name).then_some(*kind))
-}
-
-pub(crate) fn type_of_number(number: u8) -> Option<IndexType> {
-    let mut known = TYPES.iter();
-    known.find_map(|(kind, _, known)| (*known == number).then_some(*kind))
-}
-
-pub(crate) fn part_name(part: IndexPart) -> &'static str {
-    let found = PARTS.iter().find(|(known, _, _)| *known == part);
-    found.map_or("default", |(_, name, _)| name)
-}
-
-/// By a name in letters of any case.
-pub(crate) fn part_of_name(name: &str) -> Option<IndexPart> {
-    let mut known = PARTS.iter();
-    known.find_map(|(part, known, _)| known.eq_ignore_ascii_case(name).then_some(*part))
-}
-
-pub(crate) fn part_of_number(number: u8) -> Option<IndexPart> {
-    let mut known = PARTS.iter();
-    known.find_map(|(part, _, known)| (*known == number).then_some(*part))
+    match name.eq_ignore_ascii_case("integer") {
+        true => Some(IndexType::Integer),
+        false => CLIENT_TYPES.by_name(name),
+    }
 }
 
 /// The one component of an index that clients can ask by. Values of a component without a type are of all of them.
 pub(crate) fn component_of(definition: &IndexDefinition) -> Option<&IndexComponent> {
     match definition.components.as_slice() {
         [one] if one.part == IndexPart::Entries => None,
-        [one] if one.kind.is_none_or(|kind| type_name(kind).is_some()) => Some(one),
+        [one]
+            if one
+                .kind
+                .is_none_or(|kind| CLIENT_TYPES.name(kind).is_some()) =>
+        {
+            Some(one)
+        }
         _ => None,
     }
 }

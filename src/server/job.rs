@@ -1,12 +1,14 @@
 //! Queries under way and the last ones done, for `query-show` and `query-abort`.
 
 use std::collections::VecDeque;
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::counter::Counter;
 use super::query_counters::{JobEnd, JobKind};
 use super::served::ServedNamespace;
 use crate::Error;
@@ -22,11 +24,11 @@ pub(crate) struct Job {
     abort: AtomicBool,
     /// How much of the partitions is visited, in hundredths of a percent.
     progress: AtomicU64,
-    pub(crate) succeeded: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    pub(crate) filtered: AtomicU64,
-    pub(crate) throttled: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    pub(crate) succeeded: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) filtered: Counter,
+    pub(crate) throttled: Counter,
+    pub(crate) bytes: Counter,
     end: Mutex<Option<(JobEnd, Instant)>>,
 }
 
@@ -54,11 +56,11 @@ impl Job {
             started: Instant::now(),
             abort: AtomicBool::new(false),
             progress: AtomicU64::new(0),
-            succeeded: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            filtered: AtomicU64::new(0),
-            throttled: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            succeeded: Counter::default(),
+            failed: Counter::default(),
+            filtered: Counter::default(),
+            throttled: Counter::default(),
+            bytes: Counter::default(),
             end: Mutex::new(None),
         }
     }
@@ -76,7 +78,7 @@ impl Job {
 
     /// Counts a record that could not be read, and names it in the log.
     pub(crate) fn fail(&self, error: &Error) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.failed.count();
         let JobFacts { namespace, id, .. } = &self.facts;
         tracing::warn!(%namespace, job = id, %error, "a query passes over a record");
     }
@@ -103,8 +105,6 @@ impl Job {
 
     /// The job as info commands show it: `key=value` pairs between colons, in Aerospike's order.
     fn describe(&self) -> String {
-        use std::fmt::Write;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (facts, end) = (&self.facts, self.ended());
         let status = match end {
             None => "active(ok)",
@@ -114,44 +114,39 @@ impl Job {
             Some((JobEnd::Abandoned, _)) => "done(abandoned-response-error)",
         };
         let until = end.map_or_else(Instant::now, |(_, at)| at);
+        let progress = self.progress.load(Ordering::Relaxed);
         let mut text = format!("trid={}:ns={}", facts.id, facts.namespace);
-        // Writing to a string does not fail.
+        let mut add = |key: &str, value: &dyn Display| {
+            // Writing to a string does not fail.
+            let _ = write!(text, ":{key}={value}");
+        };
         if !facts.set.is_empty() {
-            let _ = write!(text, ":set={}", facts.set);
+            add("set", &facts.set);
         }
         if let Some(index) = &facts.index {
-            let _ = write!(text, ":sindex-name={index}");
+            add("sindex-name", index);
         }
         if facts.kind == JobKind::Basic {
-            let _ = write!(
-                text,
-                ":n-pids-requested={}:n-keyds-requested={}",
-                facts.partitions, facts.digests
-            );
+            add("n-pids-requested", &facts.partitions);
+            add("n-keyds-requested", &facts.digests);
         }
-        let progress = read(&self.progress);
-        let _ = write!(
-            text,
-            ":rps={}:active-threads={}:status={status}:job-progress={}.{:02}:run-time={}:time-since-done={}",
-            facts.records_per_second,
-            u8::from(end.is_none()),
-            progress / 100,
-            progress % 100,
-            until.duration_since(self.started).as_millis(),
-            end.map_or(0, |(_, at)| at.elapsed().as_millis()),
-        );
-        let _ = write!(
-            text,
-            ":recs-throttled={}:recs-filtered-meta=0:recs-filtered-bins={}:recs-succeeded={}:recs-failed={}:from={}:job-type={}:net-io-bytes={}:socket-timeout={}",
-            read(&self.throttled),
-            read(&self.filtered),
-            read(&self.succeeded),
-            read(&self.failed),
-            facts.client.replace(':', "+"),
-            facts.kind.name(),
-            read(&self.bytes),
-            facts.socket_timeout_ms,
-        );
+        add("rps", &facts.records_per_second);
+        add("active-threads", &u8::from(end.is_none()));
+        add("status", &status);
+        let percent = format!("{}.{:02}", progress / 100, progress % 100);
+        add("job-progress", &percent);
+        add("run-time", &until.duration_since(self.started).as_millis());
+        let since = end.map_or(0, |(_, at)| at.elapsed().as_millis());
+        add("time-since-done", &since);
+        add("recs-throttled", &self.throttled.get());
+        add("recs-filtered-meta", &0);
+        add("recs-filtered-bins", &self.filtered.get());
+        add("recs-succeeded", &self.succeeded.get());
+        add("recs-failed", &self.failed.get());
+        add("from", &facts.client.replace(':', "+"));
+        add("job-type", &facts.kind.name());
+        add("net-io-bytes", &self.bytes.get());
+        add("socket-timeout", &facts.socket_timeout_ms);
         text
     }
 }

@@ -21,8 +21,10 @@ use super::stream::Acceptor;
 use super::waiting::told_to_stop;
 #[cfg(feature = "tls")]
 use crate::TlsIdentity;
+use crate::http::{Endpoint, EndpointOptions, resolve};
 #[cfg(feature = "monitor")]
 use crate::monitor::MonitorLogin;
+use crate::setters::setters;
 use crate::{Error, Result, Store};
 
 /// How long stopping waits for requests that are being executed.
@@ -67,7 +69,7 @@ pub struct ServerBuilder {
 pub struct ServerHandle {
     addr: SocketAddr,
     tls: Option<SocketAddr>,
-    metrics: Option<SocketAddr>,
+    metrics: Option<Endpoint>,
     shared: Arc<ServerShared>,
     stopping: watch::Sender<bool>,
     /// Ends when the last connection has.
@@ -146,12 +148,10 @@ impl ServerBuilder {
         Ok(self)
     }
 
-    /// Encrypts the connections of [`ServerBuilder::metrics`]. Default: plain.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn metrics_tls(mut self, identity: TlsIdentity) -> Self {
-        self.metrics_tls = Some(identity);
-        self
+    setters! {
+        /// Encrypts the connections of [`ServerBuilder::metrics`]. Default: plain.
+        #[cfg(feature = "tls")]
+        metrics_tls: TlsIdentity,
     }
 
     /// The most connections at once; more are closed as they come. Default: 15,000, Aerospike's.
@@ -220,14 +220,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Asks clients who they are, and lets each user do what its roles allow: [`SecurityOptions`].
-    /// The first user is `admin`, who may create others. Users and roles are kept with the first
-    /// namespace of the store, and count for all. Default: everybody may do everything, and the
-    /// server listens on this machine only.
-    #[must_use]
-    pub fn security(mut self, options: SecurityOptions) -> Self {
-        self.security = Some(options);
-        self
+    setters! {
+        /// Asks clients who they are, and lets each user do what its roles allow: [`SecurityOptions`].
+        /// The first user is `admin`, who may create others. Users and roles are kept with the first
+        /// namespace of the store, and count for all. Default: everybody may do everything, and the
+        /// server listens on this machine only.
+        security: SecurityOptions,
     }
 
     /// Lets a server without [`ServerBuilder::security`] listen on an address that other machines
@@ -258,10 +256,10 @@ impl ServerBuilder {
         let security = self.security.as_ref();
         let security = security.map(|options| Security::open(&self.store, options));
         let security = security.transpose()?;
-        let (encrypted, metrics_acceptor) = self.encrypted()?;
-        let tls_addr = encrypted.as_ref().map(|(addr, _)| *addr);
-        let own = [Some(self.listen), self.metrics, tls_addr];
-        for addr in own.into_iter().flatten().chain(self.beside) {
+        let listeners = self.listeners()?;
+        let own = listeners.iter().map(|(addr, _)| *addr);
+        let own: Vec<SocketAddr> = own.chain(self.metrics).collect();
+        for addr in own.into_iter().chain(self.beside) {
             check_reach(addr, security.as_ref(), self.allows_remote)?;
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -270,14 +268,16 @@ impl ServerBuilder {
             .enable_time()
             .build()
             .map_err(|error| cannot("cannot start the server's threads", &error))?;
-        let bind = |addr: SocketAddr| {
-            bind(addr, &runtime)
-                .map_err(|error| cannot(&format!("cannot listen on {addr}"), &error))
+        let bind = |(addr, acceptor)| {
+            let bound = bind(addr, &runtime)
+                .map_err(|error| cannot(&format!("cannot listen on {addr}"), &error));
+            bound.map(|(addr, listener)| (addr, listener, acceptor))
         };
-        let (addr, listener) = bind(self.listen)?;
-        let metrics = self.metrics.map(bind).transpose()?;
-        let encrypted = encrypted.map(|(addr, acceptor)| Ok::<_, Error>((bind(addr)?, acceptor)));
-        let encrypted = encrypted.transpose()?;
+        let bound: Result<Vec<_>> = listeners.into_iter().map(bind).collect();
+        let bound = bound?;
+        let mut addrs = bound.iter().map(|(addr, ..)| *addr);
+        let addr = addrs.next().unwrap_or(self.listen);
+        let tls = addrs.next();
         let shared = Arc::new(ServerShared::new(
             &self.store,
             &self.features,
@@ -289,30 +289,21 @@ impl ServerBuilder {
         )?);
         let (stopping, watching) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
-        let metrics = metrics.map(|(addr, listener)| {
-            runtime.spawn(metrics::serve(
-                Arc::clone(&shared),
-                listener,
-                metrics_acceptor,
-            ));
-            addr
-        });
+        let metrics_options = EndpointOptions {
+            name: "spikelet-metrics",
+            threads: 1,
+            checks_host: false,
+            #[cfg(feature = "tls")]
+            tls: self.metrics_tls,
+        };
+        let serve_metrics = |addr| metrics::serve(&shared, addr, &metrics_options);
+        let metrics = self.metrics.map(serve_metrics).transpose()?;
         runtime.spawn(end_transactions(Arc::clone(&shared)));
-        let mut tls = None;
-        if let Some(((addr, listener), acceptor)) = encrypted {
-            let (shared, watching) = (Arc::clone(&shared), watching.clone());
-            runtime.spawn(accept(
-                shared,
-                (listener, acceptor),
-                watching,
-                alive.clone(),
-            ));
-            tracing::info!(%addr, "listening for encrypted connections");
-            tls = Some(addr);
+        for (addr, listener, acceptor) in bound {
+            let (shared, watching, alive) = (Arc::clone(&shared), watching.clone(), alive.clone());
+            tracing::info!(%addr, ?acceptor, node = %shared.node, "listening");
+            runtime.spawn(accept(shared, (listener, acceptor), watching, alive));
         }
-        let plain = (listener, Acceptor::default());
-        runtime.spawn(accept(Arc::clone(&shared), plain, watching, alive));
-        tracing::info!(%addr, node = %shared.node, "listening");
         Ok(ServerHandle {
             addr,
             tls,
@@ -325,26 +316,21 @@ impl ServerBuilder {
     }
 }
 
-type Encrypted = Option<(SocketAddr, Acceptor)>;
-
 impl ServerBuilder {
-    /// The listener of encrypted connections, and how those of the metrics begin.
-    #[cfg(feature = "tls")]
-    fn encrypted(&self) -> Result<(Encrypted, Acceptor)> {
-        let listen = self.listen_tls.as_ref();
-        let listen =
-            listen.map(|(addr, identity)| Ok::<_, Error>((*addr, Acceptor::tls(identity)?)));
-        let metrics = self.metrics_tls.as_ref().map(Acceptor::tls);
-        Ok((
-            listen.transpose()?,
-            metrics.transpose()?.unwrap_or_default(),
-        ))
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
-    fn encrypted(&self) -> Result<(Encrypted, Acceptor)> {
-        Ok((None, Acceptor::default()))
+    /// Where to listen, and how connections begin there: plain ones, then encrypted ones.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unnecessary_wraps, reason = "as with TLS")
+    )]
+    fn listeners(&self) -> Result<Vec<(SocketAddr, Acceptor)>> {
+        let plain = [(self.listen, Acceptor::default())];
+        let listeners = Vec::from(plain);
+        #[cfg(feature = "tls")]
+        if let Some((addr, identity)) = &self.listen_tls {
+            let encrypted = (*addr, Acceptor::tls(identity)?);
+            return Ok(listeners.into_iter().chain([encrypted]).collect());
+        }
+        Ok(listeners)
     }
 }
 
@@ -364,7 +350,10 @@ impl ServerHandle {
     /// Where it serves metrics, if it does.
     #[must_use]
     pub const fn metrics_addr(&self) -> Option<SocketAddr> {
-        self.metrics
+        match &self.metrics {
+            Some(endpoint) => Some(endpoint.addr()),
+            None => None,
+        }
     }
 
     /// How many connections are open.
@@ -411,6 +400,7 @@ impl ServerHandle {
             return;
         };
         self.shared.closing.store(true, Ordering::Relaxed);
+        self.metrics = None;
         // Sending fails if no task listens any more; then there is nothing to stop.
         let _ = self.stopping.send(true);
         // On a thread of its own, since the caller may be one of another runtime, which must not be blocked by ours.
@@ -515,16 +505,4 @@ fn bind(addr: SocketAddr, runtime: &Runtime) -> io::Result<(SocketAddr, TcpListe
     let addr = listener.local_addr()?;
     let _entered = runtime.enter();
     Ok((addr, TcpListener::from_std(listener)?))
-}
-
-fn resolve(addr: impl ToSocketAddrs) -> Result<SocketAddr> {
-    let found = addr.to_socket_addrs().map_err(|error| {
-        Error::parameter(format!(
-            "not an address to listen on: {error}; give host:port"
-        ))
-    })?;
-    found
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::parameter("the host to listen on has no address"))
 }

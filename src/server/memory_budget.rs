@@ -13,6 +13,13 @@ pub(crate) const FREE_BYTES: usize = 64 << 10;
 /// even beside messages that never end.
 const PART_OF_REST: usize = 4;
 
+/// Whether the budget had memory for an addition to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BudgetRoom {
+    Given,
+    Refused,
+}
+
 /// The budget of all connections: counts the bytes that are taken.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryBudget {

@@ -5,6 +5,7 @@ use bitflags::bitflags;
 use super::bytes::UnreadBytes;
 use super::fields::Fields;
 use super::ops::Ops;
+use crate::operation::Mode;
 
 /// The length of a message's header in bytes.
 pub(crate) const MESSAGE_HEADER_BYTES: usize = 22;
@@ -93,6 +94,14 @@ impl Head {
         } else {
             Verb::Write
         }
+    }
+
+    /// How results are to be returned.
+    pub(crate) fn mode(&self) -> Mode {
+        let mut mode = Mode::empty();
+        let responds = self.info2.contains(Info2::RESPOND_ALL_OPS);
+        mode.set(Mode::RESPOND_ALL, responds);
+        mode
     }
 }
 

@@ -3,99 +3,48 @@
 //! Values that Aerospike's exporter knows have its names (`aerospike_namespace_*`, `aerospike_node_stats_*`,
 //! `aerospike_sets_*`, `aerospike_latencies_*`), so that its dashboards work. Other names begin with `spikelet_`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
-use tokio::time::timeout;
-use zeroize::Zeroize;
 
 use super::counters::Latency;
 use super::info::{BUILD, namespace_statistics, node_statistics};
 use super::security::Permissions;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
-use super::stream::{Acceptor, ResultStream};
-use crate::basic_login::{BASIC_CHALLENGE, BasicLogin};
+use crate::Result;
+use crate::basic_login::BasicLogin;
+use crate::http::{Endpoint, EndpointOptions, HttpRequest, Response};
 use crate::prometheus::{MetricsForm, MetricsText, OF_STORAGE, escaped};
 
-/// How long a scraper may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The longest request that is read.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
-
-/// How long accepting pauses when the process has no more files to open.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Answers scrapers, one after the other, until the runtime ends.
-pub(crate) async fn serve(shared: Arc<ServerShared>, listener: TcpListener, acceptor: Acceptor) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                // A scraper that stalls or goes away delays the next one by `PATIENCE` at most.
-                let answered = async {
-                    let stream = acceptor.begin(stream).await?;
-                    answer(&shared, stream, peer.ip()).await
-                };
-                let _ = timeout(PATIENCE, answered).await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a scraper");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-async fn answer(
+/// Answers scrapers, one after the other.
+///
+/// # Errors
+/// As for [`Endpoint::start`].
+pub(crate) fn serve(
     shared: &Arc<ServerShared>,
-    mut stream: ResultStream,
-    peer: IpAddr,
-) -> std::io::Result<()> {
-    let mut request = Vec::with_capacity(1024);
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {
-            return Ok(());
+    addr: SocketAddr,
+    options: &EndpointOptions,
+) -> Result<Endpoint> {
+    let shared = Arc::clone(shared);
+    Endpoint::start(addr, options, move |request, peer| {
+        if !may_read(&shared, request, peer) {
+            return Response::unauthorized("users of this server read metrics");
         }
-    }
-    let is_known = request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ");
-    let (status, headers, body) = if !may_read(shared, &request, peer).await {
-        let body = "users of this server read metrics\n".to_owned();
-        ("401 Unauthorized", BASIC_CHALLENGE, body)
-    } else if is_known {
-        ("200 OK", "", render(shared))
-    } else {
-        ("404 Not Found", "", "GET /metrics\n".to_owned())
-    };
-    request.zeroize();
-    let head = format!(
-        "HTTP/1.1 {status}\r\n{headers}Content-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        MetricsForm::Classic.content_type(),
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
+        match request.path {
+            "/metrics" | "/" => Response::ok(MetricsForm::Classic.content_type(), render(&shared)),
+            _ => Response::refused("404 Not Found", "GET /metrics"),
+        }
+    })
 }
 
 /// Whether a request may read metrics: where the server has users, it is one's own.
-async fn may_read(shared: &Arc<ServerShared>, request: &[u8], peer: IpAddr) -> bool {
-    let Some(security) = shared.security.clone() else {
+fn may_read(shared: &ServerShared, request: &HttpRequest<'_>, peer: IpAddr) -> bool {
+    let Some(security) = &shared.security else {
         return true;
     };
-    let head = String::from_utf8_lossy(request);
-    let mut headers = head.lines().filter_map(|line| line.split_once(':'));
-    let header = headers.find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    let Some(login) = header.and_then(|(_, value)| BasicLogin::parse(value)) else {
-        return false;
-    };
-    let checked = tokio::task::spawn_blocking(move || {
+    BasicLogin::parse(request.authorization).is_some_and(|login| {
         security.allows(&login.user, &login.password, peer, &[Permissions::empty()])
-    });
-    checked.await.unwrap_or(false)
+    })
 }
 
 /// All metrics.
@@ -140,14 +89,9 @@ fn render_namespaces(shared: &ServerShared, node: &str, metrics: &mut MetricsTex
             }
         }
     }
-    let stats: Vec<_> = shared
-        .namespaces
-        .iter()
-        .map(|served| (labels_of(node, served), served.namespace.stats()))
-        .collect();
-    let stats: Vec<_> = stats
-        .iter()
-        .map(|(labels, stats)| (labels.clone(), &stats.storage))
+    let all = shared.namespaces.iter();
+    let stats: Vec<_> = all
+        .map(|served| (labels_of(node, served), served.namespace.stats().storage))
         .collect();
     metrics.add_all(&OF_STORAGE, &stats);
 }
@@ -183,10 +127,12 @@ fn render_latencies(shared: &ServerShared, node: &str, metrics: &mut MetricsText
         ("pi_query", |served| &served.queries),
     ];
     for (what, of) in all {
+        let namespaces = shared.namespaces.iter();
+        let latencies: Vec<_> = namespaces
+            .map(|served| (labels_of(node, served), of(served)))
+            .collect();
         let name = format!("aerospike_latencies_{what}_ms_bucket");
-        for served in &shared.namespaces {
-            let labels = labels_of(node, served);
-            let latency = of(served);
+        for (labels, latency) in &latencies {
             let count = latency.count();
             for (bucket, longer) in latency.at_least().into_iter().enumerate() {
                 let labels = format!("{labels},le=\"{}\"", 1_u64 << bucket);
@@ -195,18 +141,12 @@ fn render_latencies(shared: &ServerShared, node: &str, metrics: &mut MetricsText
             metrics.add(&name, "counter", &format!("{labels},le=\"+Inf\""), count);
         }
         let name = format!("aerospike_latencies_{what}_ms_count");
-        for served in &shared.namespaces {
-            metrics.add(
-                &name,
-                "counter",
-                &labels_of(node, served),
-                of(served).count(),
-            );
+        for (labels, latency) in &latencies {
+            metrics.add(&name, "counter", labels, latency.count());
         }
         let name = format!("spikelet_{what}_seconds_total");
-        for served in &shared.namespaces {
-            let seconds = of(served).micros() as f64 / 1e6;
-            metrics.add(&name, "counter", &labels_of(node, served), seconds);
+        for (labels, latency) in &latencies {
+            metrics.add(&name, "counter", labels, latency.micros() as f64 / 1e6);
         }
     }
 }

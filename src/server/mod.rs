@@ -10,7 +10,7 @@
 // * `info`: questions and commands as text. `config`: Aerospike's configuration file.
 // * `function`, `function_call`: user-defined functions of records. `modules`: their texts. `lua`: running them.
 // * `security`: users, roles, and the checks of all requests.
-// * `shared`, `served`: what connections share, and a namespace of it. `counters`, `query_counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
+// * `shared`, `served`: what connections share, and a namespace of it. `counter`, `counters`, `query_counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
 // * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `stream`: plain or encrypted. `connection`: one client. `listener`: accepting and stopping.
 //
 // It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
@@ -24,6 +24,7 @@ mod compression;
 mod condition;
 mod config;
 mod connection;
+mod counter;
 mod counters;
 mod execute;
 mod fields;

@@ -7,9 +7,7 @@
 //! | list, map | MessagePack without index data |
 //! | others | as they are stored |
 
-use crate::value::{
-    CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, ValueRef, stored_to_element,
-};
+use crate::value::{CodecError, ParticleType, ValueRef, is_indexed, stored_to_element};
 
 /// Flags and number of cells in front of GeoJSON text: none.
 const GEOJSON_HEAD: [u8; 3] = [0; 3];
@@ -31,12 +29,7 @@ pub(crate) fn write_wire(
             out.extend_from_slice(&GEOJSON_HEAD);
             out.extend_from_slice(stored);
         }
-        ParticleType::List if Container::list(stored)?.flags & FLAG_PERSIST_INDEX != 0 => {
-            stored_to_element(kind, stored, out)?;
-        }
-        ParticleType::Map if Container::map(stored)?.flags & FLAG_PERSIST_INDEX != 0 => {
-            stored_to_element(kind, stored, out)?;
-        }
+        _ if is_indexed(kind, stored)? => stored_to_element(kind, stored, out)?,
         _ => out.extend_from_slice(stored),
     }
     Ok(())

@@ -1,44 +1,40 @@
 //! Queries: the records of some partitions, or of a set in them, returned.
 
 mod projection;
-mod source;
 mod start;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub(crate) use start::{Started, start};
 
 use self::projection::{Projection, project};
-use self::source::{Allowance, NextRecord, RecordSource};
 use self::stream::{StreamState, tell_failure};
+use super::command::found;
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::function::blocking;
 use super::function_call::RecordInput;
 use super::job::Job;
+use super::memory_budget::BudgetRoom;
 use super::modules::MODULE_SET;
 use super::query_counters::JobEnd;
 use super::rate_limit::Pace;
-use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
+use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use super::transaction::part::MONITOR_SET;
-use crate::engine::RemoteRecord;
+use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
 use crate::operation::Mode;
 use crate::{Digest, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The most partitions that a query visits between two checks of the client.
-const CHUNK_PARTITIONS: usize = 256;
-
-/// The most entries of an index that a query passes over between two checks of the client.
+/// The most entries of an index that a query passes over between two checks of the client; 256 partitions are as much.
 const CHUNK_ENTRIES: usize = 64 << 10;
 
 /// The most records that a query reads between two checks of the client, whether it returns them or not.
@@ -50,22 +46,27 @@ const STREAM_CHUNK_TIME: Duration = Duration::from_millis(100);
 /// A query under way.
 pub(crate) struct WireQuery<'a> {
     shared: &'a ServerShared,
-    served: &'a ServedNamespace,
-    set_id: Option<u16>,
-    filter: Option<Expression>,
+    records: MetRecords<'a>,
     projection: Projection,
     mode: Mode,
     /// The function that records are sent through instead of to the client.
     stream: Option<StreamState>,
-    source: RecordSource,
     /// Whether all records have been met.
     is_exhausted: bool,
     /// How many more records may be returned.
     left: u64,
     pace: Pace,
-    set_name: LastSet,
     /// When a short query ends, done or not. Others take as long as they need.
     deadline: Option<Instant>,
+}
+
+/// The records that a query meets.
+struct MetRecords<'a> {
+    served: &'a ServedNamespace,
+    source: PartitionQuery,
+    is_of_all_sets: bool,
+    filter: Option<Expression>,
+    set_name: LastSet,
     job: Arc<Job>,
 }
 
@@ -100,7 +101,7 @@ impl WireQuery<'_> {
     }
 
     fn advance(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
-        if self.job.is_aborted() || self.shared.is_closing() {
+        if self.records.job.is_aborted() || self.shared.is_closing() {
             return self.end(JobEnd::Aborted, result_code::ABORTED, out);
         }
         if self
@@ -112,10 +113,7 @@ impl WireQuery<'_> {
         let start = out.len();
         let frame = open_frame(out);
         let mut records = 0;
-        let mut allowance = Allowance {
-            partitions: CHUNK_PARTITIONS,
-            entries: CHUNK_ENTRIES,
-        };
+        let mut entries = CHUNK_ENTRIES;
         let mut wait = None;
         let began = Instant::now();
         let mut no_room = false;
@@ -123,21 +121,19 @@ impl WireQuery<'_> {
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
             wait = self.pace.wait();
             if wait.is_some() {
-                self.job.throttled.fetch_add(1, Ordering::Relaxed);
+                self.records.job.throttled.count();
                 break;
             }
-            let (digest, value) =
-                match self
-                    .source
-                    .next_record(self.served, self.set_id, &self.job, &mut allowance)
-                {
-                    NextRecord::Record(digest, value) => (digest, value),
-                    NextRecord::Pause => break,
-                    NextRecord::End => {
-                        self.is_exhausted = true;
-                        break;
-                    }
-                };
+            let MetRecords { source, job, .. } = &mut self.records;
+            let mut damaged = |damage| job.fail(&damage);
+            let (digest, value) = match source.advance(&mut entries, &mut damaged) {
+                NextEntry::Found { digest, value } => (digest, value),
+                NextEntry::Paused => break,
+                NextEntry::End => {
+                    self.is_exhausted = true;
+                    break;
+                }
+            };
             records += 1;
             if self.stream.is_some() && began.elapsed() > STREAM_CHUNK_TIME {
                 // This record is the last of the chunk.
@@ -157,7 +153,7 @@ impl WireQuery<'_> {
                 Visited::Returned => {
                     self.left -= 1;
                     self.pace.count();
-                    self.job.succeeded.fetch_add(1, Ordering::Relaxed);
+                    self.records.job.succeeded.count();
                 }
                 Visited::Passed => {}
                 Visited::NoRoom => {
@@ -169,7 +165,7 @@ impl WireQuery<'_> {
         if (self.is_exhausted || self.left == 0)
             && failure.is_none()
             && let Some(stream) = &mut self.stream
-            && let Err(text) = stream.advance(self.served, None, out)
+            && let Err(text) = stream.advance(self.records.served, None, out)
         {
             failure = Some(text);
         }
@@ -180,16 +176,13 @@ impl WireQuery<'_> {
         let bytes = out.len() - start;
         if bytes > FRAME_HEADER_BYTES {
             close_frame(out, frame, FrameKind::Message);
-            self.job.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.records.job.bytes.add(bytes as u64);
         } else {
             out.truncate(start);
         }
-        match &self.source {
-            RecordSource::Partitions { starts, next, .. } => {
-                self.job.progress(*next, starts.len());
-            }
-            RecordSource::Index(_) => self.job.progress(usize::from(self.is_exhausted), 1),
-        }
+        let at_once = (usize::from(self.is_exhausted), 1);
+        let (done, all) = self.records.source.partitions_begun().unwrap_or(at_once);
+        self.records.job.progress(done, all);
         if failed {
             return self.end(JobEnd::Failed, result_code::UDF, out);
         }
@@ -209,7 +202,7 @@ impl WireQuery<'_> {
         let frame = open_frame(out);
         AnswerHeader::last(code).write(out);
         close_frame(out, frame, FrameKind::Message);
-        self.job.finish(how);
+        self.records.job.finish(how);
         QueryStep::Done
     }
 
@@ -220,30 +213,10 @@ impl WireQuery<'_> {
         index_value: Option<i64>,
         out: &mut ResponseBuffer<'_>,
     ) -> Visited {
-        let Self {
-            served,
-            set_name,
-            filter,
-            projection,
-            mode,
-            job,
-            ..
-        } = self;
-        let namespace = &served.namespace;
-        let is_of_all_sets = self.set_id.is_none();
-        let visit = |record: &RemoteRecord<'_>| {
-            let set = set_name.of(namespace, record.set_id());
-            if is_of_all_sets && is_own(set) {
-                return Visited::Passed;
-            }
+        let namespace = &self.records.served.namespace;
+        let (projection, mode) = (&self.projection, self.mode);
+        let visited = self.records.lend(digest, |record, set| {
             let facts = namespace.facts(record, set);
-            if namespace
-                .check_filter(filter.as_ref(), record, set)
-                .is_err()
-            {
-                job.filtered.fetch_add(1, Ordering::Relaxed);
-                return Visited::Passed;
-            }
             let mut reply = MessageReply::begin(out);
             reply.field(Field::Namespace, namespace.name().as_bytes());
             reply.field(Field::Digest, digest.as_bytes());
@@ -260,14 +233,9 @@ impl WireQuery<'_> {
             if let Some(value) = index_value {
                 reply.field(Field::IndexValues, &value.to_le_bytes());
             }
-            match project(projection, *mode, record, &facts, &mut reply) {
+            match project(projection, mode, record, &facts, &mut reply) {
                 Ok(true) => {
-                    let metadata = record.metadata();
-                    reply.finish(&AnswerHeader {
-                        generation: u32::from(metadata.generation),
-                        void_time: metadata.void_time,
-                        ..AnswerHeader::default()
-                    });
+                    reply.finish(&found(&record.metadata()));
                     Visited::Returned
                 }
                 Ok(false) | Err(_) => match reply.abandon() {
@@ -275,39 +243,55 @@ impl WireQuery<'_> {
                     BudgetRoom::Refused => Visited::NoRoom,
                 },
             }
-        };
-        read(&self.source, namespace, digest, self.set_id, job, visit).unwrap_or(Visited::Passed)
+        });
+        visited.unwrap_or(Visited::Passed)
     }
-}
 
-impl WireQuery<'_> {
     /// Sends a record through the stream of the function. Otherwise the text for the client.
     fn send_through(
         &mut self,
         digest: &Digest,
         out: &mut ResponseBuffer<'_>,
     ) -> Result<Visited, String> {
-        let namespace = &self.served.namespace;
-        let (filter, set_id, job) = (self.filter.as_ref(), self.set_id, &self.job);
-        let set_name = &mut self.set_name;
-        let take = |record: &RemoteRecord<'_>| {
-            let set = set_name.of(namespace, record.set_id());
-            if set_id.is_none() && is_own(set) {
-                return None;
-            }
-            if namespace.check_filter(filter, record, set).is_err() {
-                job.filtered.fetch_add(1, Ordering::Relaxed);
-                return None;
-            }
-            let taken = RecordInput::of(namespace, record, *digest, set);
-            taken.inspect_err(|damage| job.fail(damage)).ok()
-        };
-        let taken = read(&self.source, namespace, digest, set_id, job, take).flatten();
+        let served = self.records.served;
+        let taken = self.records.lend(digest, |record, set| {
+            RecordInput::of(&served.namespace, record, *digest, set)
+        });
+        let taken = taken.and_then(|taken| self.records.noted(taken));
         let (Some(record), Some(stream)) = (taken, &mut self.stream) else {
             return Ok(Visited::Passed);
         };
-        stream.advance(self.served, Some(record), out)?;
+        stream.advance(served, Some(record), out)?;
         Ok(Visited::Returned)
+    }
+}
+
+impl MetRecords<'_> {
+    /// Lends the record that the query has met, with the name of its set; `None` if it is gone, damaged, or filtered out.
+    fn lend<R>(
+        &mut self,
+        digest: &Digest,
+        visit: impl FnOnce(&RemoteRecord<'_>, &str) -> R,
+    ) -> Option<R> {
+        let namespace = &self.served.namespace;
+        let lent = self.source.read(digest, |record| {
+            let set = self.set_name.of(namespace, record.set_id());
+            if self.is_of_all_sets && is_own(set) {
+                return None;
+            }
+            let filter = self.filter.as_ref();
+            if namespace.check_filter(filter, record, set).is_err() {
+                self.job.filtered.count();
+                return None;
+            }
+            Some(visit(record, set))
+        });
+        self.noted(lent).flatten().flatten()
+    }
+
+    /// Notes damage.
+    fn noted<T>(&self, read: crate::Result<T>) -> Option<T> {
+        read.inspect_err(|damage| self.job.fail(damage)).ok()
     }
 }
 
@@ -334,28 +318,10 @@ pub(super) fn is_own(set: &str) -> bool {
     set == MONITOR_SET || set == MODULE_SET
 }
 
-/// Lends the record that the query has met to `visit`; `None` if it is gone, or damaged.
-fn read<R>(
-    source: &RecordSource,
-    namespace: &Namespace,
-    digest: &Digest,
-    set_id: Option<u16>,
-    job: &Job,
-    visit: impl FnOnce(&RemoteRecord<'_>) -> R,
-) -> Option<R> {
-    let found = match source {
-        RecordSource::Index(query) => query.read(namespace, set_id, visit),
-        RecordSource::Partitions { .. } => namespace.read_scanned(digest, set_id, visit),
-    };
-    found.unwrap_or_else(|damage| {
-        job.fail(&damage);
-        None
-    })
-}
-
 impl Drop for WireQuery<'_> {
     fn drop(&mut self) {
         // An end that it came to stays.
-        self.job.finish_and_count(JobEnd::Abandoned, self.served);
+        let MetRecords { served, job, .. } = &self.records;
+        job.finish_and_count(JobEnd::Abandoned, served);
     }
 }

@@ -1,6 +1,6 @@
 //! Kinds and ends of queries, and counts by both, as the statistics of a namespace report them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::counter::Counter;
 
 /// What kind of query a job is. Each kind is counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) enum JobEnd {
 
 /// Counts of queries by how they ended.
 #[derive(Debug, Default)]
-pub(crate) struct QueryCounters([[AtomicU64; 3]; 5]);
+pub(crate) struct QueryCounters([[Counter; 3]; 5]);
 
 impl QueryCounters {
     /// Counts a query that has ended so.
@@ -54,7 +54,7 @@ impl QueryCounters {
         };
         let of_kind = self.0.get(kind as usize);
         if let Some(counter) = of_kind.and_then(|counts| counts.get(outcome)) {
-            counter.fetch_add(1, Ordering::Relaxed);
+            counter.count();
         }
     }
 
@@ -68,7 +68,7 @@ impl QueryCounters {
                 _ => "abort",
             };
             for (word, count) in ["complete", "error", ended].into_iter().zip(counts) {
-                pairs.push((format!("{kind}_{word}"), count.load(Ordering::Relaxed)));
+                pairs.push((format!("{kind}_{word}"), count.get()));
             }
         }
         pairs

@@ -3,9 +3,13 @@
 use super::bytes::patch;
 use super::fields::Field;
 use super::frame::MESSAGE_BYTES_MAX;
+use super::memory_budget::BudgetRoom;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
+use super::ops::code;
 use super::particle::write_wire;
 use super::response_buffer::ResponseBuffer;
+use crate::operation::Mode;
+use crate::record::{BinName, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Result};
 
@@ -52,13 +56,6 @@ impl AnswerHeader {
     }
 }
 
-/// Whether the budget had memory for an addition to a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BudgetRoom {
-    Given,
-    Refused,
-}
-
 /// A message under way at the end of a buffer.
 #[derive(Debug)]
 pub(crate) struct MessageReply<'o, 'b> {
@@ -94,10 +91,7 @@ impl<'o, 'b> MessageReply<'o, 'b> {
 
     /// Makes room for `more` bytes.
     pub(crate) fn reserve(&mut self, more: usize) -> BudgetRoom {
-        match self.out.reserve(more) {
-            true => BudgetRoom::Given,
-            false => BudgetRoom::Refused,
-        }
+        self.out.reserve(more)
     }
 
     /// Adds the value of a bin, or the result of an operation, from its stored form.
@@ -114,7 +108,8 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     ) -> Result<()> {
         let at = self.out.len();
         let size = at - self.at + stored.len();
-        if size > ANSWER_BYTES_MAX || !self.out.reserve(OP_HEAD_BYTES_MAX + stored.len()) {
+        let needed = OP_HEAD_BYTES_MAX + stored.len();
+        if size > ANSWER_BYTES_MAX || self.reserve(needed) == BudgetRoom::Refused {
             return Err(Error::RecordTooBig {
                 size: size as u64,
                 limit: ANSWER_BYTES_MAX as u64,
@@ -133,6 +128,36 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         Ok(())
     }
 
+    /// Adds all bins of a record.
+    ///
+    /// # Errors
+    /// As for [`MessageReply::op`].
+    pub(crate) fn bins(&mut self, record: RecordView<'_>) -> Result<()> {
+        let mut bins = record.raw_bins();
+        bins.try_for_each(|bin| self.op(code::READ, bin.name, bin.kind, bin.value))
+    }
+
+    /// Adds the bins of a record that have these names, and, if the mode asks for them, those that it does not have.
+    ///
+    /// # Errors
+    /// As for [`MessageReply::op`]; that of a name.
+    pub(crate) fn named_bins(
+        &mut self,
+        record: RecordView<'_>,
+        names: impl Iterator<Item = Result<BinName>>,
+        mode: Mode,
+    ) -> Result<()> {
+        for name in names {
+            let name = name?;
+            if let Some(bin) = record.find(name.as_bytes()) {
+                self.op(code::READ, bin.name, bin.kind, bin.value)?;
+            } else if mode.contains(Mode::RESPOND_ALL) {
+                self.op(code::READ, name.as_bytes(), ParticleType::Null, &[])?;
+            }
+        }
+        Ok(())
+    }
+
     /// How many operations it has.
     pub(crate) const fn op_count(&self) -> u16 {
         self.ops
@@ -142,20 +167,13 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     pub(crate) fn clear(&mut self) -> BudgetRoom {
         self.out.truncate(self.at + MESSAGE_HEADER_BYTES);
         (self.fields, self.ops) = (0, 0);
-        self.room()
+        self.out.take_refusal()
     }
 
     /// Removes the whole message. Returns whether there was room for it.
-    pub(crate) fn abandon(mut self) -> BudgetRoom {
+    pub(crate) fn abandon(self) -> BudgetRoom {
         self.out.truncate(self.at);
-        self.room()
-    }
-
-    const fn room(&mut self) -> BudgetRoom {
-        match self.out.take_refusal() {
-            true => BudgetRoom::Refused,
-            false => BudgetRoom::Given,
-        }
+        self.out.take_refusal()
     }
 
     /// Ends the message.

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::memory_budget::ConnectionShare;
+use super::memory_budget::{BudgetRoom, ConnectionShare};
 
 /// The buffer begins with this, and returns to it after large answers.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -18,7 +18,7 @@ const HEADROOM_BYTES: usize = 4 << 10;
 pub(crate) struct ResponseBuffer<'b> {
     bytes: Vec<u8>,
     memory: ConnectionShare<'b>,
-    was_refused: bool,
+    refusal: BudgetRoom,
 }
 
 impl<'b> ResponseBuffer<'b> {
@@ -27,34 +27,38 @@ impl<'b> ResponseBuffer<'b> {
         Self {
             bytes: Vec::with_capacity(BUFFER_BYTES),
             memory,
-            was_refused: false,
+            refusal: BudgetRoom::Given,
         }
     }
 
-    /// Makes room for `more` bytes. Returns false if all connections together hold too much already.
+    /// Makes room for `more` bytes, unless all connections together hold too much already.
     #[inline]
-    pub(crate) fn reserve(&mut self, more: usize) -> bool {
+    pub(crate) fn reserve(&mut self, more: usize) -> BudgetRoom {
         let wanted = self.bytes.len() + more;
-        wanted <= self.bytes.capacity() || self.grow(wanted)
+        if wanted <= self.bytes.capacity() {
+            return BudgetRoom::Given;
+        }
+        self.grow(wanted)
     }
 
     #[cold]
-    fn grow(&mut self, wanted: usize) -> bool {
+    fn grow(&mut self, wanted: usize) -> BudgetRoom {
         let capacity = (wanted + HEADROOM_BYTES).max(2 * self.bytes.capacity());
         // If the budget does not allow twice the capacity, the wanted bytes are enough.
         let given = [capacity, wanted + HEADROOM_BYTES]
             .into_iter()
             .find(|capacity| self.memory.resize(*capacity));
-        match given {
-            Some(capacity) => self.bytes.reserve_exact(capacity - self.bytes.len()),
-            None => self.was_refused = true,
-        }
-        given.is_some()
+        let Some(capacity) = given else {
+            self.refusal = BudgetRoom::Refused;
+            return BudgetRoom::Refused;
+        };
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        BudgetRoom::Given
     }
 
     /// Returns whether room was refused since the last call.
-    pub(crate) const fn take_refusal(&mut self) -> bool {
-        std::mem::replace(&mut self.was_refused, false)
+    pub(crate) const fn take_refusal(&mut self) -> BudgetRoom {
+        std::mem::replace(&mut self.refusal, BudgetRoom::Given)
     }
 
     /// Charges the budget for bytes that were added without `reserve`. Returns false if they are too many.
@@ -98,14 +102,14 @@ mod tests {
             .map_while(|mut share| share.resize(1 << 20).then_some(share))
             .collect();
         let mut outbox = ResponseBuffer::new(budget.share());
-        assert!(outbox.reserve(FREE_BYTES / 2));
-        assert!(outbox.reserve(1 << 19));
+        assert_eq!(outbox.reserve(FREE_BYTES / 2), BudgetRoom::Given);
+        assert_eq!(outbox.reserve(1 << 19), BudgetRoom::Given);
         outbox.extend_from_slice(&[0; 1 << 19]);
-        assert!(!outbox.reserve(1 << 20));
-        assert!(outbox.take_refusal());
-        assert!(!outbox.take_refusal());
+        assert_eq!(outbox.reserve(1 << 20), BudgetRoom::Refused);
+        assert_eq!(outbox.take_refusal(), BudgetRoom::Refused);
+        assert_eq!(outbox.take_refusal(), BudgetRoom::Given);
         drop(others);
-        assert!(outbox.reserve(1 << 20));
+        assert_eq!(outbox.reserve(1 << 20), BudgetRoom::Given);
         assert!(budget.taken() >= outbox.capacity());
         outbox.clear();
         outbox.shrink();

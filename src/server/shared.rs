@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::community::CommunityEdition;
+use super::counter::Counter;
 use super::counters::{Latency, NodeCounters, RequestCounters};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
@@ -120,8 +121,8 @@ pub(crate) struct ServerShared {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     pub(crate) open: AtomicU64,
-    pub(crate) opened: AtomicU64,
-    pub(crate) refused: AtomicU64,
+    pub(crate) opened: Counter,
+    pub(crate) refused: Counter,
 }
 
 impl ServerShared {

@@ -24,7 +24,11 @@ pub(crate) struct Acceptor {
 
 impl std::fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Acceptor")
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return f.write_str("encrypted");
+        }
+        f.write_str("plain")
     }
 }
 

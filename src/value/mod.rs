@@ -57,6 +57,8 @@ pub(crate) use codec_error::MAX_NESTING;
 pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 pub(crate) use encode::{EncodePurpose, encode};
 pub(crate) use normalize::element_of_call as normalize_element;
+#[cfg(any(feature = "server", feature = "backup"))]
+pub(crate) use stored::is_indexed;
 #[cfg(feature = "server")]
 pub(crate) use stored::write_answer;
 pub(crate) use stored::{

@@ -171,6 +171,20 @@ pub(crate) fn element_to_stored(
     })
 }
 
+/// Whether a list or map carries an index, which belongs to the store and not to the value.
+///
+/// # Errors
+/// If it is malformed.
+#[cfg(any(feature = "server", feature = "backup"))]
+pub(crate) fn is_indexed(kind: ParticleType, stored: &[u8]) -> Result<bool, CodecError> {
+    let flags = match kind {
+        ParticleType::List => Container::list(stored)?.flags,
+        ParticleType::Map => Container::map(stored)?.flags,
+        _ => 0,
+    };
+    Ok(flags & FLAG_PERSIST_INDEX != 0)
+}
+
 /// Appends a stored value as an element of a list or map. A list or map loses its index data, which
 /// only whole bins have.
 pub(crate) fn stored_to_element(

@@ -4,6 +4,7 @@ use spikelet_storage::Delivery;
 
 use super::change::Position;
 use crate::expression::Expression;
+use crate::setters::setters;
 
 /// Where to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -54,31 +55,17 @@ impl ChangeOptions {
         self
     }
 
-    /// Sets [`ChangeOptions::filter`].
-    #[must_use]
-    pub fn filter(mut self, filter: Expression) -> Self {
-        self.filter = Some(filter);
-        self
+    setters! {
+        /// Sets [`ChangeOptions::filter`].
+        filter: Expression,
     }
 
-    /// Sets [`ChangeOptions::records`]: whether each change brings its record as it is now.
-    #[must_use]
-    pub const fn records(mut self, records: bool) -> Self {
-        self.records = records;
-        self
-    }
-
-    /// Sets [`ChangeOptions::delivery`].
-    #[must_use]
-    pub const fn delivery(mut self, delivery: Delivery) -> Self {
-        self.delivery = delivery;
-        self
-    }
-
-    /// Sets [`ChangeOptions::shares`]: how many consumers can share the subscription.
-    #[must_use]
-    pub const fn shares(mut self, shares: usize) -> Self {
-        self.shares = shares;
-        self
+    setters! { const
+        /// Sets [`ChangeOptions::records`]: whether each change brings its record as it is now.
+        records: bool,
+        /// Sets [`ChangeOptions::delivery`].
+        delivery: Delivery,
+        /// Sets [`ChangeOptions::shares`]: how many consumers can share the subscription.
+        shares: usize,
     }
 }

@@ -12,7 +12,7 @@ use spikelet_storage::{
 
 use super::change::{Change, ChangeBatch, ChangeKind, time_of};
 use super::options::ChangeOptions;
-use crate::engine::core::{NamespaceCore, expired, record_of};
+use crate::engine::core::{NamespaceCore, record_of};
 use crate::record::{Key, Record};
 use crate::{Error, Result};
 
@@ -26,9 +26,9 @@ type Syncing = Pin<Box<dyn Future<Output = spikelet_storage::Result<()>> + Send>
 ///
 /// As an iterator it waits for the next batch, of 100 changes at most, and never ends but by an error.
 pub struct ChangeStream {
-    core: Arc<NamespaceCore>,
+    pub(super) core: Arc<NamespaceCore>,
     reader: ChangeReader,
-    options: ChangeOptions,
+    pub(super) options: ChangeOptions,
     /// The numbers of the sets. Empty: all.
     sets: Vec<u16>,
     share: usize,
@@ -67,14 +67,6 @@ impl ChangeStream {
             syncing: None,
             has_failed: false,
         })
-    }
-
-    pub(super) const fn core(&self) -> &Arc<NamespaceCore> {
-        &self.core
-    }
-
-    pub(super) const fn options(&self) -> &ChangeOptions {
-        &self.options
     }
 
     pub(super) const fn read_to(&self) -> Lsn {
@@ -231,16 +223,12 @@ impl ChangeStream {
     /// The record as it is now, if it passes the filter.
     fn record_now(&self, digest: &Digest, set: &str) -> Result<Option<Record>> {
         let core = &self.core;
-        let now_ms = core.clock.now_ms();
-        let found = core.storage.get(digest, |entry| {
-            if expired(&entry, now_ms) {
-                return Ok(None);
-            }
+        let found = core.read_live(digest, |entry| {
             let filter = self.options.filter.as_ref();
-            core.check_filter(filter, &entry, set, now_ms)?;
-            record_of(&entry).map(Some)
+            core.check_filter(filter, entry, set, core.clock.now_ms())?;
+            record_of(entry)
         })?;
-        Ok(found.transpose()?.flatten())
+        found.transpose()
     }
 }
 

@@ -160,17 +160,13 @@ impl Consumer {
     /// # Errors
     /// [`Error::ChangesLost`] for a position with changes that are not kept any more; the errors of a write.
     pub fn seek(&mut self, start: Start) -> Result<()> {
-        let core = Arc::clone(&self.stream_core());
+        let core = Arc::clone(&self.stream.core);
         let position = core.position_at(start)?;
         self.acknowledge(position)?;
-        let options = self.stream.options().clone();
+        let options = self.stream.options.clone();
         self.stream = ChangeStream::new(&core, position, options, self.share)?;
         self.shown = position;
         Ok(())
-    }
-
-    fn stream_core(&self) -> Arc<NamespaceCore> {
-        Arc::clone(self.stream.core())
     }
 
     fn note(&mut self, batch: &ChangeBatch) -> Result<()> {
@@ -192,7 +188,7 @@ impl Consumer {
     }
 
     fn acknowledge(&mut self, position: Lsn) -> Result<()> {
-        let core = self.stream_core();
+        let core = Arc::clone(&self.stream.core);
         core.change_catalog(|catalog| {
             let declared = declared_mut(catalog, &self.name)?;
             if let Some(acknowledged) = declared.acknowledged.get_mut(self.share) {
@@ -208,7 +204,7 @@ impl Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        let core = self.stream_core();
+        let core = Arc::clone(&self.stream.core);
         let holder = (std::mem::take(&mut self.name), self.share);
         core.consumed.lock().remove(&holder);
     }

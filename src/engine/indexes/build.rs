@@ -1,14 +1,15 @@
 //! Filling an index from the records that there are.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use crate::sync::Mutex;
 use spikelet_storage::{Digest, PARTITIONS};
 
 use super::super::catalog::DeclaredIndex;
 use super::super::core::{NamespaceCore, expired};
+use super::super::threads::{each_partition, processors};
 use super::Indexes;
 use super::index::{Index, IndexState};
 use crate::index::{EntryList, GUARDS, IndexDefinition, IndexRule};
@@ -213,27 +214,13 @@ impl NamespaceCore {
         let list: Result<Vec<Arc<Index>>> = declared.into_iter().map(restore).collect();
         self.indexes.replace(list?);
         let all = self.indexes.all();
-        let next = AtomicUsize::new(0);
-        let failed: Mutex<Option<Error>> = Mutex::new(None);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let fill = || {
-            while failed.lock().is_none() {
-                let partition = next.fetch_add(1, Ordering::Relaxed);
-                if partition >= PARTITIONS {
-                    return;
-                }
-                if let Err(error) = self.restore_partition(&all, partition) {
-                    failed.lock().get_or_insert(error);
-                }
+        let restored = each_partition(processors(), |partition| {
+            match self.restore_partition(&all, partition) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
             }
-        };
-        std::thread::scope(|scope| {
-            (1..threads).for_each(|_| {
-                scope.spawn(fill);
-            });
-            fill();
         });
-        if let Some(error) = failed.into_inner() {
+        if let ControlFlow::Break(error) = restored {
             return Err(error);
         }
         all.iter()
@@ -248,8 +235,8 @@ impl NamespaceCore {
         let _ = self.storage.scan_sets(partition, is_wanted, |entry| {
             failed = self.restore_record(all, entry, now_ms);
             match failed {
-                Ok(()) => std::ops::ControlFlow::Continue(()),
-                Err(_) => std::ops::ControlFlow::Break(()),
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
             }
         });
         all.iter().for_each(|index| index.note_built());

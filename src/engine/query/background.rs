@@ -17,6 +17,7 @@ use super::super::write::{EditOutcome, WriteTarget};
 use super::{Cursor, Query, QuerySource};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::record::Key;
+use crate::setters::setters;
 use crate::{Error, Result};
 
 /// How many places of records that fit an index are held at a time: 32 MiB. Where there are more, the index is gone through
@@ -43,11 +44,9 @@ pub struct BackgroundPolicy {
 }
 
 impl BackgroundPolicy {
-    /// Sets [`BackgroundPolicy::write`]: how each record is written.
-    #[must_use]
-    pub fn write(mut self, write: WritePolicy) -> Self {
-        self.write = write;
-        self
+    setters! {
+        /// Sets [`BackgroundPolicy::write`]: how each record is written.
+        write: WritePolicy,
     }
 
     /// Sets [`BackgroundPolicy::name`]: under which the position is kept in the store.
@@ -57,11 +56,9 @@ impl BackgroundPolicy {
         self
     }
 
-    /// Sets [`BackgroundPolicy::records_per_second`]: the most records a second; 0: no limit.
-    #[must_use]
-    pub const fn records_per_second(mut self, records: u32) -> Self {
-        self.records_per_second = records;
-        self
+    setters! { const
+        /// Sets [`BackgroundPolicy::records_per_second`]: the most records a second; 0: no limit.
+        records_per_second: u32,
     }
 }
 
@@ -250,6 +247,29 @@ impl Query {
         Ok(BackgroundOperation { shared, thread })
     }
 
+    /// Passes the digests of all records that the query finds to `each`, in the order of the primary index, each once, damaged
+    /// records included, until it breaks off. `after`: the place to begin behind. Damaged records without a digest go to `lost`.
+    pub(crate) fn each_digest(
+        &self,
+        after: Option<Digest>,
+        lost: &mut dyn FnMut(Error),
+        mut each: impl FnMut(Digest) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut after = after.map(place_of);
+        loop {
+            let places = self.places_behind(after, lost)?;
+            if places.is_empty() {
+                return Ok(());
+            }
+            for place in places {
+                if each(place.1)?.is_break() {
+                    return Ok(());
+                }
+                after = Some(place);
+            }
+        }
+    }
+
     /// The first records behind a place, in the order of the primary index, damaged ones included, at most so many as are held at
     /// a time. Damaged records without a digest go to `lost`.
     fn places_behind(
@@ -297,32 +317,23 @@ impl Worker {
     fn run(&self) -> Result<()> {
         let name = self.policy.name.as_deref();
         let core = &self.query.core;
-        let mut after = match name {
-            Some(name) => core.background_position(name).map(place_of),
-            None => None,
-        };
+        let after = name.and_then(|name| core.background_position(name));
         let (begun, mut met) = (Instant::now(), 0_u64);
-        loop {
-            let mut lost = |error| self.shared.fail(None, None, error);
-            let places = self.query.places_behind(after, &mut lost)?;
-            if places.is_empty() {
-                break;
+        let mut lost = |error| self.shared.fail(None, None, error);
+        self.query.each_digest(after, &mut lost, |digest| {
+            if !self.shared.goes_on() {
+                return Ok(ControlFlow::Break(()));
             }
-            for place in places {
-                if !self.shared.goes_on() {
-                    return name.map_or(Ok(()), |name| core.forget_background(name));
-                }
-                self.meet(place.1)?;
-                after = Some(place);
-                met += 1;
-                if let Some(name) = name
-                    && met.is_multiple_of(SAVE_EVERY)
-                {
-                    core.save_background(name, place.1)?;
-                }
-                self.keep_pace(begun, met);
+            self.meet(digest)?;
+            met += 1;
+            if let Some(name) = name
+                && met.is_multiple_of(SAVE_EVERY)
+            {
+                core.save_background(name, digest)?;
             }
-        }
+            self.keep_pace(begun, met);
+            Ok(ControlFlow::Continue(()))
+        })?;
         name.map_or(Ok(()), |name| core.forget_background(name))
     }
 
@@ -337,7 +348,10 @@ impl Worker {
     /// Writes one record. An error that is not the record's ends the whole.
     fn meet(&self, digest: Digest) -> Result<()> {
         let core = &self.query.core;
-        let found = self.query.fits_still(&digest);
+        let found = self.query.read_fitting(&digest, |stored| {
+            let key = stored.key().and_then(|key| Key::from_stored(key).ok());
+            (stored.set_id(), key.map(Key::into_owned))
+        });
         let (written, key) = match found {
             Ok(Some((set_id, key))) => (self.write(core, &digest, set_id), key),
             Ok(None) => (Err(Error::not_found()), None),

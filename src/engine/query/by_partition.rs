@@ -6,235 +6,263 @@
 //! A page begins where the first of its partitions does. Clients that take pages name a place for every partition that has
 //! brought something, so it passes again over the entries since the last record of the rarest partition.
 
-use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use spikelet_storage::{Digest, PARTITIONS};
-use xxhash_rust::xxh3::xxh3_64;
+use smallvec::SmallVec;
+use spikelet_storage::{Digest, EntryView, PARTITIONS};
 
 use super::super::by_digest::RemoteRecord;
-use super::super::core::expired;
 use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
-use super::conditions::matching;
+use super::bound::{IndexBound, ValueOrder};
+use super::run::{EntriesAhead, TakenEntries};
 use super::sharded::MetRoots;
-use super::standing::{EntryStanding, MetRecord};
-use crate::Result;
-use crate::geo::Geometry;
-use crate::index::{
-    EntryList, EntryRange, EntryRanges, EntrySelection, GeometryKey, end_of_prefix, form_of,
-    geometry_key, order_of_form, write_stored,
-};
-use crate::value::{ParticleType, Value};
-
-/// How many entries are copied out at first.
-const ENTRIES_AT_FIRST: usize = 64;
-/// How many at most.
-const ENTRIES_AT_ONCE: usize = 1024;
+use super::standing::EntryStanding;
+use super::{Query, QuerySource};
+use crate::index::EntryList;
+use crate::{Error, Result};
 
 /// The memory of this many records is asked for at once: they are read one by one soon after.
 const RECORDS_AHEAD: usize = 32;
 
-/// What a wire query asks the one component of an index for.
-#[derive(Clone, Debug)]
-pub(crate) enum IndexBound {
-    /// Integers from the first to the last.
-    Integers(i64, i64),
-    /// A text, which need not be UTF-8.
-    Text(Box<[u8]>),
-    Blob(Box<[u8]>),
-    /// Points in a region, or regions around a point.
-    Geometry(Box<Geometry>),
-}
+/// A partition of the primary index takes as much work as this many entries of a secondary one, or less.
+const PARTITION_ENTRIES: usize = 256;
 
 /// Where a query of a partition begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PartitionStart {
-    Beginning,
-    /// Behind a record, named by its value in the index and its digest.
-    Behind(i64, Digest),
+pub(crate) struct PartitionStart {
+    pub(crate) partition: usize,
+    /// The last record that the client has: its value in the index, if it names one, and its digest.
+    pub(crate) behind: Option<(Option<i64>, Digest)>,
 }
 
-/// A query under way.
+/// A query under way: of entries of a secondary index, or of the digests of partitions.
 #[derive(Debug)]
 pub(crate) struct PartitionQuery {
+    namespace: Namespace,
+    query: Query,
+    source: PartitionSource,
+}
+
+#[derive(Debug)]
+enum PartitionSource {
+    Entries(Box<EntryWalk>),
+    Digests {
+        starts: Vec<PartitionStart>,
+        /// The partition that is visited next.
+        next: usize,
+        /// Digests of the partition that is being visited, the next one last.
+        current: Vec<Digest>,
+    },
+}
+
+/// The way through a secondary index.
+#[derive(Debug)]
+struct EntryWalk {
     index: Arc<Index>,
-    asked: EntrySelection,
     values: ValueOrder,
-    /// By partition; `None`: it is not asked for.
-    starts: Box<[Option<PartitionStart>]>,
-    rest: EntryRanges,
+    /// The place behind which each partition begins; `None`: it is not asked for.
+    starts: Box<[Option<PlaceBehind>]>,
+    ahead: EntriesAhead,
     /// Copied out, and not looked at from `next` on.
-    entries: EntryList,
+    taken: TakenEntries,
     next: usize,
     /// The memory of the records of the entries before this one was asked for.
     asked_ahead: usize,
-    at_once: usize,
     met: MetRoots,
 }
+
+/// The place of the last record that the client has, in the order of entries; `None`: it has nothing.
+type PlaceBehind = Option<(u64, Digest)>;
 
 /// The next item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextEntry {
-    /// An entry, with the number of its value and the digest of its record.
+    /// The digest of a record, and the number of its value in a secondary index.
     Found {
-        value: i64,
+        value: Option<i64>,
         digest: Digest,
     },
-    /// So many entries were passed over, and there may be more.
+    /// So much was passed over, and there may be more.
     Paused,
     End,
 }
 
-/// How values stand for their place in the index on the wire.
-#[derive(Debug)]
-enum ValueOrder {
-    /// By themselves.
-    Integers,
-    /// By the cells of geometries.
-    Cells(GeometryKey),
-    /// One value is asked for: its form, and a number for it.
-    One { form: Box<[u8]>, number: i64 },
-}
-
-/// The fate of an entry.
-enum Met<R> {
-    Shown(R),
-    NotShown,
-    /// The record does not have the entry.
-    Stale,
-}
-
-impl IndexBound {
-    fn values(&self) -> ValueOrder {
-        let one = |kind, stored: &[u8]| {
-            let mut form = Vec::new();
-            // Texts and blobs have one.
-            write_stored(kind, stored, &mut form);
-            ValueOrder::One {
-                form: form.into(),
-                // 0 means "nothing yet".
-                number: (xxh3_64(stored) | 1).cast_signed(),
-            }
-        };
-        match self {
-            Self::Integers(..) => ValueOrder::Integers,
-            Self::Text(text) => one(ParticleType::String, text),
-            Self::Blob(bytes) => one(ParticleType::Blob, bytes),
-            Self::Geometry(geometry) => ValueOrder::Cells(match **geometry {
-                Geometry::Point(_) => GeometryKey::Region,
-                Geometry::Region(_) => GeometryKey::Point,
-            }),
-        }
-    }
-
-    fn selection(&self, values: &ValueOrder) -> EntrySelection {
-        match (self, values) {
-            (Self::Geometry(geometry), _) => matching(&[], 0, (**geometry).clone()),
-            (_, ValueOrder::One { form, .. }) => EntryRange::with_prefix(form).into(),
-            (Self::Integers(first, last), _) => EntryRange {
-                start: Bound::Included(integer_form(*first).into()),
-                end: end_of_prefix(&integer_form(*last)),
-            }
-            .into(),
-            (Self::Text(_) | Self::Blob(_), _) => EntryRanges::new(Vec::new()).into(),
-        }
-    }
-}
-
-impl ValueOrder {
-    /// The number that represents the value of a key.
-    fn number(&self, key: &[u8]) -> i64 {
-        let order = || order_of_form(key).unwrap_or_default();
-        match self {
-            Self::Integers => (order() ^ 1 << 63).cast_signed(),
-            Self::Cells(_) => order().cast_signed(),
-            Self::One { number, .. } => *number,
-        }
-    }
-
-    /// Numbers of places are in the order of entries.
-    fn place(&self, number: i64, digest: Digest) -> (u64, Digest) {
-        match self {
-            Self::Integers => (number.cast_unsigned() ^ 1 << 63, digest),
-            Self::Cells(_) => (number.cast_unsigned(), digest),
-            Self::One { .. } => (0, digest),
-        }
-    }
-
-    fn entry((order, digest): (u64, Digest), values: &Self) -> Vec<u8> {
-        let key = match values {
-            Self::Integers => integer_form((order ^ 1 << 63).cast_signed()),
-            Self::Cells(kind) => geometry_key(*kind, order),
-            Self::One { form, .. } => form.to_vec(),
-        };
-        [key.as_slice(), digest.as_bytes()].concat()
-    }
-}
-
 impl PartitionQuery {
-    /// `starts`: partitions, none of them twice.
+    /// Of one set or of all. `condition`: a secondary index, and what is asked of it. `starts`: partitions, none of them twice.
     pub(crate) fn new(
+        namespace: &Namespace,
+        set_id: Option<u16>,
+        condition: Option<(&Arc<Index>, &IndexBound)>,
+        starts: Vec<PartitionStart>,
+    ) -> Result<Self> {
+        let mut query = Query::of_client(namespace, set_id, condition);
+        let source = match condition {
+            None => PartitionSource::Digests {
+                starts,
+                next: 0,
+                current: Vec::new(),
+            },
+            Some((index, bound)) => {
+                // As in Aerospike: one result for each geometry that matches.
+                query.at_each = matches!(bound, IndexBound::Geometry(_)) && index.values == 1;
+                let walk = EntryWalk::new(&query, index, bound, &starts)?;
+                PartitionSource::Entries(Box::new(walk))
+            }
+        };
+        Ok(Self {
+            namespace: namespace.clone(),
+            query,
+            source,
+        })
+    }
+
+    /// How many partitions were begun, of how many; `None`: a secondary index is gone through for all of them at once.
+    pub(crate) const fn partitions_begun(&self) -> Option<(usize, usize)> {
+        match &self.source {
+            PartitionSource::Entries(_) => None,
+            PartitionSource::Digests { starts, next, .. } => Some((*next, starts.len())),
+        }
+    }
+
+    /// Goes to the next record of the partitions. Takes one from `most` for each entry it looks at, 256 for a partition, and
+    /// pauses at 0. Damage that keeps digests from being found goes to `damaged`.
+    pub(crate) fn advance(
+        &mut self,
+        most: &mut usize,
+        damaged: &mut dyn FnMut(Error),
+    ) -> NextEntry {
+        let (starts, next, current) = match &mut self.source {
+            PartitionSource::Entries(walk) => return walk.advance(&self.query, most),
+            PartitionSource::Digests {
+                starts,
+                next,
+                current,
+            } => (starts, next, current),
+        };
+        loop {
+            if let Some(digest) = current.pop() {
+                return NextEntry::Found {
+                    value: None,
+                    digest,
+                };
+            }
+            let Some(start) = starts.get(*next) else {
+                return NextEntry::End;
+            };
+            let Some(less) = most.checked_sub(PARTITION_ENTRIES) else {
+                return NextEntry::Paused;
+            };
+            *most = less;
+            *next += 1;
+            let after = start.behind.as_ref().map(|(_, digest)| digest);
+            let set_id = self.query.set_id;
+            *current = self
+                .namespace
+                .digests_of(start.partition, set_id, after, &mut *damaged);
+            current.reverse();
+        }
+    }
+
+    /// Lends the record that [`PartitionQuery::advance`] has come to, if it is shown there: if it is of the set and has the
+    /// entry, at none that comes before. Removes an entry that the record does not have.
+    ///
+    /// # Errors
+    /// That of a record that is damaged.
+    pub(crate) fn read<R>(
+        &self,
+        digest: &Digest,
+        read: impl FnOnce(&RemoteRecord<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let (query, set_id) = (&self.query, self.query.set_id);
+        let (walk, entry) = match &self.source {
+            PartitionSource::Entries(walk) => (walk, walk.present()),
+            PartitionSource::Digests { .. } => {
+                return self.namespace.read_scanned(digest, set_id, read);
+            }
+        };
+        let Some(entry) = entry else {
+            return Ok(None);
+        };
+        let (index, asked, core) = (&walk.index, &walk.ahead.whole, &query.core);
+        let mut read = Some(read);
+        let mut take =
+            |stored: &EntryView<'_>| read.take().map(|read| read(&RemoteRecord::new(*stored)));
+        if !index.has_companions() {
+            let mut found = None;
+            let standing = core.storage.get(digest, |stored| {
+                let scratch = &mut EntryList::default();
+                let met = query.met(asked, Some(entry), &stored);
+                let standing = core.standing(index, &met, scratch)?;
+                if matches!(standing, EntryStanding::Shown(_)) {
+                    found = take(&stored);
+                }
+                Ok::<_, Error>(matches!(standing, EntryStanding::Absent))
+            })?;
+            let is_stale = standing.unwrap_or(Ok(true))?;
+            // Otherwise its collection has been sharded since the entry was copied.
+            if !(is_stale && index.has_companions()) {
+                if is_stale {
+                    core.clean_entry(index, entry);
+                }
+                return Ok(found);
+            }
+        }
+        let mut found = None;
+        core.find_entry(index, asked, &walk.met, entry, &mut |stored, _| {
+            if set_id.is_none_or(|id| id == stored.set_id()) {
+                found = take(stored);
+            }
+        })?;
+        Ok(found)
+    }
+}
+
+impl EntryWalk {
+    fn new(
+        query: &Query,
         index: &Arc<Index>,
         bound: &IndexBound,
-        starts: impl IntoIterator<Item = (usize, PartitionStart)>,
-    ) -> Self {
-        index.counters.queries.fetch_add(1, Ordering::Relaxed);
+        starts: &[PartitionStart],
+    ) -> Result<Self> {
         let values = bound.values();
-        let asked = bound.selection(&values);
-        let mut rest = asked.ranges.clone();
         let mut by_partition = vec![None; PARTITIONS];
-        for (partition, start) in starts {
-            if let Some(slot) = by_partition.get_mut(partition) {
-                *slot = Some(match (start, &values) {
-                    // No value is 0 there: nothing has come yet.
-                    (PartitionStart::Behind(0, _), ValueOrder::One { .. }) => {
-                        PartitionStart::Beginning
-                    }
-                    (start, _) => start,
-                });
+        for start in starts {
+            let behind = match (start.behind, &values) {
+                // No value is 0 there: nothing has come yet.
+                (Some((Some(0), _)), ValueOrder::One { .. }) => None,
+                (Some((Some(value), digest)), values) => Some(values.place(value, digest)),
+                // Without a value nothing of the partition has come yet.
+                (Some((None, _)) | None, _) => None,
+            };
+            if let Some(place) = by_partition.get_mut(start.partition) {
+                *place = Some(behind);
             }
         }
-        let places = by_partition.iter().flatten().map(|start| match start {
-            PartitionStart::Beginning => None,
-            PartitionStart::Behind(number, digest) => Some(values.place(*number, *digest)),
-        });
+        let mut ahead = query.entries_of(index)?;
         // `None` is below all.
-        if let Some(Some(first)) = places.min() {
-            index.cut(&mut rest, &ValueOrder::entry(first, &values), false);
+        if let Some(Some(first)) = by_partition.iter().flatten().min() {
+            index.cut(&mut ahead.rest, &values.entry(*first), false);
         }
-        Self {
+        Ok(Self {
             index: Arc::clone(index),
-            asked,
             values,
             starts: by_partition.into(),
-            rest,
-            entries: EntryList::default(),
+            ahead,
+            taken: TakenEntries::default(),
             next: 0,
             asked_ahead: 0,
-            at_once: ENTRIES_AT_FIRST,
             met: MetRoots::of_page(),
-        }
+        })
     }
 
-    /// How many entries are left in the index, other partitions included.
-    pub(crate) fn entries_left(&self) -> u64 {
-        self.rest.count(&self.index.entries)
-    }
-
-    /// Goes to the next entry of the partitions. Takes one from `most` for each entry it looks at, and pauses at 0.
-    pub(crate) fn advance(&mut self, most: &mut usize) -> NextEntry {
+    fn advance(&mut self, query: &Query, most: &mut usize) -> NextEntry {
         loop {
-            if self.next >= self.entries.len() {
-                self.entries.clear();
-                self.next = 0;
-                self.asked_ahead = 0;
-                self.index
-                    .take(&mut self.rest, false, self.at_once, &mut self.entries);
-                self.at_once = (self.at_once * 2).min(ENTRIES_AT_ONCE);
+            if self.next >= self.taken.entries.len() {
+                query.take_entries(&self.index, &mut self.ahead, &mut self.taken);
+                (self.next, self.asked_ahead) = (0, 0);
             }
-            let Some(entry) = self.entries.get(self.next) else {
+            let Some(entry) = self.taken.entries.get(self.next) else {
                 return NextEntry::End;
             };
             let Some(less) = most.checked_sub(1) else {
@@ -244,9 +272,18 @@ impl PartitionQuery {
             self.next += 1;
             let (value, digest) = self.value_of(entry);
             if self.is_asked_for(value, digest) {
-                return NextEntry::Found { value, digest };
+                self.prefetch(query);
+                return NextEntry::Found {
+                    value: Some(value),
+                    digest,
+                };
             }
         }
+    }
+
+    /// The entry that it has come to.
+    fn present(&self) -> Option<&[u8]> {
+        self.taken.entries.get(self.next.checked_sub(1)?)
     }
 
     /// The number of an entry's value, and the digest of its record.
@@ -258,140 +295,43 @@ impl PartitionQuery {
     fn is_asked_for(&self, value: i64, digest: Digest) -> bool {
         match self.starts.get(digest.partition()).copied().flatten() {
             None => false,
-            Some(PartitionStart::Beginning) => true,
-            Some(PartitionStart::Behind(after, last)) => {
-                self.values.place(value, digest) > self.values.place(after, last)
-            }
+            Some(behind) => behind.is_none_or(|last| self.values.place(value, digest) > last),
         }
     }
 
-    /// Asks for the memory of the present record and of some behind it, once for all of them. For callers that read each record
-    /// that [`PartitionQuery::advance`] comes to.
-    pub(crate) fn prefetch(&mut self, namespace: &Namespace) {
+    /// Asks for the memory of the present record and of some behind it, once for all of them: they are read soon.
+    fn prefetch(&mut self, query: &Query) {
         if self.next <= self.asked_ahead {
             return;
         }
         let present = self.next.saturating_sub(1);
-        let behind = (present + RECORDS_AHEAD).min(self.entries.len());
-        let mut digests = [Digest::new([0; Digest::LEN]); RECORDS_AHEAD];
-        let asked_for = (present..behind)
-            .filter_map(|at| self.entries.get(at))
+        let behind = (present + RECORDS_AHEAD).min(self.taken.entries.len());
+        let digests: SmallVec<[Digest; RECORDS_AHEAD]> = (present..behind)
+            .filter_map(|at| self.taken.entries.get(at))
             .map(|entry| self.value_of(entry))
-            .filter(|(value, digest)| self.is_asked_for(*value, *digest));
-        let mut count = 0;
-        for (place, (_, digest)) in digests.iter_mut().zip(asked_for) {
-            *place = digest;
-            count += 1;
-        }
-        let digests = digests.get(..count).unwrap_or_default();
-        namespace.core.storage.prefetch_batch(digests);
+            .filter(|(value, digest)| self.is_asked_for(*value, *digest))
+            .map(|(_, digest)| digest)
+            .collect();
+        query.core.storage.prefetch_batch(&digests);
         self.asked_ahead = behind;
-    }
-
-    /// Lends the record of the entry that [`PartitionQuery::advance`] has come to, if it is shown there: if it has the entry, at
-    /// none that comes before, and is of the set. Removes an entry that the record does not have.
-    ///
-    /// # Errors
-    /// That of a record that is damaged.
-    pub(crate) fn read<R>(
-        &self,
-        namespace: &Namespace,
-        set_id: Option<u16>,
-        read: impl FnOnce(&RemoteRecord<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let entry = self.next.checked_sub(1).and_then(|at| self.entries.get(at));
-        let Some(entry) = entry else {
-            return Ok(None);
-        };
-        let (_, digest) = split_entry(entry);
-        let mut read = Some(read);
-        let mut take = |record: &RemoteRecord<'_>| read.take().map(|read| read(record));
-        if !self.index.has_companions() {
-            match self.meet(namespace, &digest, set_id, Some(entry), &mut take)? {
-                Met::Shown(read) => return Ok(read),
-                Met::NotShown => return Ok(None),
-                // Its collection has been sharded since the entry was copied.
-                Met::Stale if self.index.has_companions() => {}
-                Met::Stale => {
-                    namespace.core.clean_entry(&self.index, entry);
-                    return Ok(None);
-                }
-            }
-        }
-        let mut found = None;
-        let (index, core) = (&self.index, &namespace.core);
-        core.find_entry(index, &self.asked, &self.met, entry, &mut |stored, _| {
-            if set_id.is_none_or(|id| id == stored.set_id()) {
-                found = take(&RemoteRecord::new(*stored));
-            }
-        })?;
-        Ok(found)
-    }
-
-    /// Lends a record that was found before, if it is still wanted.
-    ///
-    /// # Errors
-    /// That of a record that is damaged.
-    pub(crate) fn read_again<R>(
-        &self,
-        namespace: &Namespace,
-        digest: &Digest,
-        set_id: Option<u16>,
-        read: impl FnOnce(&RemoteRecord<'_>) -> R,
-    ) -> Result<Option<R>> {
-        if namespace
-            .core
-            .companions_fit(&self.index, &self.asked, digest)?
-        {
-            let storage = &namespace.core.storage;
-            return Ok(storage.get(digest, |stored| read(&RemoteRecord::new(stored)))?);
-        }
-        match self.meet(namespace, digest, set_id, None, read)? {
-            Met::Shown(read) => Ok(Some(read)),
-            Met::NotShown | Met::Stale => Ok(None),
-        }
-    }
-
-    fn meet<R>(
-        &self,
-        namespace: &Namespace,
-        digest: &Digest,
-        set_id: Option<u16>,
-        entry: Option<&[u8]>,
-        read: impl FnOnce(&RemoteRecord<'_>) -> R,
-    ) -> Result<Met<R>> {
-        let core = &namespace.core;
-        let now_ms = core.clock.now_ms();
-        let found = core.storage.get(digest, |stored| {
-            if expired(&stored, now_ms) {
-                return Ok(Met::NotShown);
-            }
-            if !self.index.is_of(stored.set_id()) {
-                return Ok(Met::Stale);
-            }
-            if set_id.is_some_and(|id| id != stored.set_id()) {
-                return Ok(Met::NotShown);
-            }
-            let met = MetRecord {
-                asked: &self.asked,
-                descending: false,
-                entry,
-                // As in Aerospike: one result for each geometry that matches.
-                at_each: self.asked.geometry.is_some() && self.index.values == 1,
-                stored: &stored,
-            };
-            let scratch = &mut EntryList::default();
-            let (standing, _) = core.standing(&self.index, &met, scratch)?;
-            Ok(match standing {
-                EntryStanding::Shown => Met::Shown(read(&RemoteRecord::new(stored))),
-                EntryStanding::NotShown => Met::NotShown,
-                EntryStanding::Absent => Met::Stale,
-            })
-        })?;
-        found.unwrap_or(Ok(Met::Stale))
     }
 }
 
-fn integer_form(value: i64) -> Vec<u8> {
-    form_of(&Value::Int(value)).unwrap_or_default()
+impl Query {
+    /// A query as wire clients ask it: of one set or of all, by what is asked of a secondary index, records with shards
+    /// included.
+    pub(crate) fn of_client(
+        namespace: &Namespace,
+        set_id: Option<u16>,
+        condition: Option<(&Arc<Index>, &IndexBound)>,
+    ) -> Self {
+        let source = condition.map_or(QuerySource::Primary, |(index, _)| {
+            QuerySource::Index(Arc::clone(index))
+        });
+        let mut query = Self::new(&namespace.core, source, set_id, None).with_companions();
+        if let Some((_, bound)) = condition {
+            query.conditions.bound(bound.clone());
+        }
+        query
+    }
 }

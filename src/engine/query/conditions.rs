@@ -2,10 +2,13 @@
 
 use std::ops::Bound;
 
-use crate::geo::{Geometry, MatchingCells};
+#[cfg(feature = "server")]
+use super::bound::IndexBound;
+use super::geometry::matching;
+use crate::geo::Geometry;
 use crate::index::{
-    AskedGeometry, EntryRange, EntryRanges, EntrySelection, GeometryKey, IndexComponent,
-    IndexDefinition, IndexType, end_of_prefix, form_of, form_of_prefix, geometry_key, type_of_form,
+    EntryRange, EntrySelection, IndexComponent, IndexDefinition, IndexType, end_of_prefix, form_of,
+    form_of_prefix, type_of_form,
 };
 use crate::value::Value;
 use crate::{Error, Result};
@@ -25,6 +28,9 @@ enum QueryCondition {
     Within(Box<str>),
     /// GeoJSON of a point.
     Containing(Box<str>),
+    /// The only condition of a wire client.
+    #[cfg(feature = "server")]
+    Bound(IndexBound),
 }
 
 impl Conditions {
@@ -47,6 +53,11 @@ impl Conditions {
     pub(super) fn containing(&mut self, point: &str) {
         self.conditions
             .push(QueryCondition::Containing(point.into()));
+    }
+
+    #[cfg(feature = "server")]
+    pub(super) fn bound(&mut self, bound: IndexBound) {
+        self.conditions.push(QueryCondition::Bound(bound));
     }
 
     /// Refuses conditions on a query that has no index.
@@ -97,6 +108,8 @@ impl Conditions {
                     Ok(range) => range.into(),
                     Err(why) => return refuse(why),
                 },
+                #[cfg(feature = "server")]
+                QueryCondition::Bound(bound) => bound.selection(),
                 QueryCondition::Within(text) | QueryCondition::Containing(text) => {
                     let of = asked(definition).nth(component - 1);
                     let of = of.filter(|(_, of)| of.kind == Some(IndexType::GeoJson));
@@ -133,6 +146,8 @@ impl Conditions {
                 QueryCondition::Prefix(prefix) => format!("{component} begins with {prefix}"),
                 QueryCondition::Within(region) => format!("{component} lies in {region}"),
                 QueryCondition::Containing(point) => format!("{component} contains {point}"),
+                #[cfg(feature = "server")]
+                QueryCondition::Bound(bound) => format!("{component} is of {bound:?}"),
                 QueryCondition::Range(start, end) => {
                     let from = match start {
                         Bound::Included(value) => format!(" from {value}"),
@@ -155,31 +170,6 @@ impl Conditions {
 fn asked(definition: &IndexDefinition) -> impl Iterator<Item = (usize, IndexComponent)> {
     let components = definition.components().iter().enumerate();
     components.flat_map(|(number, component)| component.asked().map(move |of| (number, of)))
-}
-
-/// The entries behind `key` with a next component that may match a geometry.
-pub(super) fn matching(key: &[u8], component: usize, geometry: Geometry) -> EntrySelection {
-    let form = |kind, cell| [key, &geometry_key(kind, cell)].concat();
-    let ranges = match geometry.matching_cells() {
-        MatchingCells::Points(cells) => cells
-            .into_iter()
-            .map(|(first, last)| EntryRange {
-                start: Bound::Included(form(GeometryKey::Point, first).into()),
-                end: end_of_prefix(&form(GeometryKey::Point, last)),
-            })
-            .collect(),
-        MatchingCells::Regions(cells) => cells
-            .into_iter()
-            .map(|cell| EntryRange::with_prefix(&form(GeometryKey::Region, cell)))
-            .collect(),
-    };
-    EntrySelection {
-        ranges: EntryRanges::new(ranges),
-        geometry: Some(AskedGeometry {
-            component,
-            geometry,
-        }),
-    }
 }
 
 /// The entries behind `key` with a next component between the bounds.

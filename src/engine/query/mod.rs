@@ -4,7 +4,7 @@
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
 //! * `standing`: how an entry fits its record.
 //! * `background`: operations on all records that a query finds.
-//! * `by_partition`: what wire clients ask of an index.
+//! * `by_partition`: queries of wire clients; `bound`: what they ask of an index. `geometry`: entries of geometries.
 //! * `sharded`: records with entries of their companions.
 //! * `parallel`: a query by several threads.
 //! * `records`: all records of a query, page by page.
@@ -12,9 +12,12 @@
 
 mod background;
 #[cfg(feature = "server")]
+mod bound;
+#[cfg(feature = "server")]
 mod by_partition;
 mod conditions;
 mod cursor;
+mod geometry;
 mod page;
 mod parallel;
 mod records;
@@ -34,7 +37,9 @@ use crate::value::Value;
 use crate::{Error, Result};
 pub use background::{BackgroundOperation, BackgroundPolicy, BackgroundProgress, FailedRecord};
 #[cfg(feature = "server")]
-pub(crate) use by_partition::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
+pub(crate) use bound::IndexBound;
+#[cfg(feature = "server")]
+pub(crate) use by_partition::{NextEntry, PartitionQuery, PartitionStart};
 use conditions::Conditions;
 pub use cursor::Cursor;
 pub use page::{Explanation, Page, QueriedKey, QueriedRecord};
@@ -83,6 +88,8 @@ pub struct Query {
     limit: usize,
     after: Option<Cursor>,
     companions: bool,
+    /// Shows a record at each of its geometries that matches, and not at the first of its entries alone.
+    at_each: bool,
 }
 
 /// Where records are found.
@@ -156,6 +163,7 @@ impl Query {
             limit: usize::MAX,
             after: None,
             companions: false,
+            at_each: false,
         }
     }
 

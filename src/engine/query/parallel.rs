@@ -2,17 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use spikelet_storage::PARTITIONS;
 
 use super::super::core::ScannedRecord;
-use super::super::indexes::Index;
+use super::super::threads::{each_partition, in_threads, processors};
 use super::run::TakenEntries;
 use super::sharded::MetRoots;
 use super::{Query, QuerySource};
-use crate::index::EntrySelection;
 use crate::{Error, Result};
 
 impl Query {
@@ -69,116 +66,36 @@ impl Query {
     ) -> Result<ControlFlow<B>> {
         self.check_filter()?;
         let threads = match threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => processors(),
             threads => threads,
         };
-        let ended = Ended::default();
-        match &self.source {
-            QuerySource::Nothing => {}
+        Ok(match &self.source {
+            QuerySource::Nothing => ControlFlow::Continue(()),
             QuerySource::Primary => {
                 self.check_over_all()?;
-                let next = AtomicUsize::new(0);
-                run_in(threads, || self.take_partitions(&next, &ended, each));
+                let set = self.set_id.map(|id| (id, &*self.set_name));
+                let (filter, companions) = (self.filter.as_ref(), self.companions);
+                each_partition(threads, |partition| {
+                    let mut read = |record: Result<ScannedRecord<'_>>| each(record);
+                    self.core
+                        .scan_partition(partition, set, filter, companions, &mut read)
+                })
             }
             QuerySource::Index(index) => {
                 let ahead = Mutex::new(self.entries_of(index)?);
                 let met = MetRoots::new(self, index, false);
-                let work = || {
-                    let take = |taken: &mut TakenEntries| {
-                        let mut ahead = ahead.lock();
-                        self.take_entries(index, &mut ahead, taken)
-                            .then(|| Arc::clone(&ahead.whole))
-                    };
-                    self.take_from_index(index, take, &met, &ended, each);
-                };
-                run_in(threads, work);
+                in_threads(threads, TakenEntries::default, |taken| {
+                    let mut ahead = ahead.lock();
+                    if !self.take_entries(index, &mut ahead, taken) {
+                        return None;
+                    }
+                    let whole = Arc::clone(&ahead.whole);
+                    drop(ahead);
+                    let mut each =
+                        |_: Option<&[u8]>, record: Result<ScannedRecord<'_>>| each(record);
+                    Some(self.visit_entries(index, &whole, &met, taken, &mut each))
+                })
             }
-        }
-        Ok(match ended.with.into_inner() {
-            Some(broken) => ControlFlow::Break(broken),
-            None => ControlFlow::Continue(()),
         })
-    }
-
-    fn take_partitions<B>(
-        &self,
-        next: &AtomicUsize,
-        ended: &Ended<B>,
-        each: &impl Fn(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
-    ) {
-        while !ended.is_ended() {
-            let partition = next.fetch_add(1, Ordering::Relaxed);
-            if partition >= PARTITIONS {
-                return;
-            }
-            let set = self.set_id.map(|id| (id, &*self.set_name));
-            let filter = self.filter.as_ref();
-            let mut read = |record: Result<ScannedRecord<'_>>| each(record);
-            ended.note(self.core.scan_partition(
-                partition,
-                set,
-                filter,
-                self.companions,
-                &mut read,
-            ));
-        }
-    }
-
-    fn take_from_index<B>(
-        &self,
-        index: &Index,
-        take: impl Fn(&mut TakenEntries) -> Option<Arc<EntrySelection>>,
-        met: &MetRoots,
-        ended: &Ended<B>,
-        each: &impl Fn(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
-    ) {
-        let mut taken = TakenEntries::default();
-        while !ended.is_ended() {
-            let Some(whole) = take(&mut taken) else {
-                return;
-            };
-            let mut each = |_: Option<&[u8]>, record: Result<ScannedRecord<'_>>| each(record);
-            ended.note(self.visit_entries(index, &whole, met, &mut taken, &mut each));
-        }
-    }
-}
-
-/// Runs the same work in several threads, this one among them.
-fn run_in(threads: usize, work: impl Fn() + Sync) {
-    std::thread::scope(|scope| {
-        (1..threads).for_each(|_| {
-            scope.spawn(&work);
-        });
-        work();
-    });
-}
-
-/// Whether one of the threads has broken off, and with what.
-#[derive(Debug)]
-struct Ended<B> {
-    is_ended: AtomicBool,
-    with: Mutex<Option<B>>,
-}
-
-impl<B> Default for Ended<B> {
-    fn default() -> Self {
-        Self {
-            is_ended: AtomicBool::new(false),
-            with: Mutex::new(None),
-        }
-    }
-}
-
-impl<B> Ended<B> {
-    fn is_ended(&self) -> bool {
-        self.is_ended.load(Ordering::Relaxed)
-    }
-
-    /// The first one counts.
-    fn note(&self, ended: ControlFlow<B>) {
-        if let ControlFlow::Break(broken) = ended {
-            self.is_ended.store(true, Ordering::Relaxed);
-            self.with.lock().get_or_insert(broken);
-        }
     }
 }

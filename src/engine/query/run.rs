@@ -13,7 +13,6 @@ use super::sharded::MetRoots;
 use super::standing::{EntryStanding, MetRecord};
 use super::{Cursor, Page, Query, QuerySource};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
-use crate::record::Key;
 use crate::{Error, Result};
 
 /// How many entries are copied out at first: about a page.
@@ -30,7 +29,7 @@ pub(super) type Each<'e, B> =
 pub(super) struct EntriesAhead {
     /// What the query asks for.
     pub(super) whole: Arc<EntrySelection>,
-    rest: EntryRanges,
+    pub(super) rest: EntryRanges,
     at_once: usize,
     /// How many have been taken.
     taken: usize,
@@ -40,7 +39,7 @@ pub(super) struct EntriesAhead {
 /// Entries that were copied out, with the means to look at their records.
 #[derive(Debug, Default)]
 pub(super) struct TakenEntries {
-    entries: EntryList,
+    pub(super) entries: EntryList,
     digests: Vec<Digest>,
     stale: Vec<usize>,
     scratch: EntryList,
@@ -296,44 +295,49 @@ impl Query {
         }
     }
 
-    /// The set and the key of a record, if it fits the query still, without the filter.
-    pub(super) fn fits_still(
+    /// Lends a record to `read`, if it fits the query still, without the filter.
+    pub(crate) fn read_fitting<R>(
         &self,
         digest: &Digest,
-    ) -> Result<Option<(u16, Option<Key<'static>>)>> {
+        read: impl FnOnce(&EntryView<'_>) -> R,
+    ) -> Result<Option<R>> {
         let asked = match &self.source {
             QuerySource::Index(index) => {
-                Some((index, self.conditions.selection(&index.definition)?))
+                let asked = self.conditions.selection(&index.definition)?;
+                let by_companion = self.core.companions_fit(index, &asked, digest)?;
+                (!by_companion).then_some((index, asked))
             }
             QuerySource::Primary | QuerySource::Nothing => None,
         };
-        let now_ms = self.core.clock.now_ms();
-        let companions_fit = match &asked {
-            Some((index, asked)) => self.core.companions_fit(index, asked, digest)?,
-            None => false,
-        };
-        let found = self.core.storage.get(digest, |stored| {
-            let is_of_set = self.set_id.is_none_or(|id| id == stored.set_id());
-            if expired(&stored, now_ms) || !is_of_set {
-                return Ok(None);
-            }
-            if let (Some((index, asked)), false) = (&asked, companions_fit) {
-                let met = MetRecord {
-                    asked,
-                    descending: self.descending,
-                    entry: None,
-                    at_each: false,
-                    stored: &stored,
-                };
-                let scratch = &mut EntryList::default();
-                if self.core.standing(index, &met, scratch)?.0 != EntryStanding::Shown {
-                    return Ok(None);
+        let found = self.core.read_live(digest, |stored| {
+            let fits = match &asked {
+                Some((index, asked)) => {
+                    let met = self.met(asked, None, stored);
+                    let standing = self.core.standing(index, &met, &mut EntryList::default())?;
+                    matches!(standing, EntryStanding::Shown(_))
                 }
-            }
-            let key = stored.key().and_then(|key| Key::from_stored(key).ok());
-            Ok(Some((stored.set_id(), key.map(Key::into_owned))))
+                None => self.set_id.is_none_or(|id| id == stored.set_id()),
+            };
+            Ok(fits.then(|| read(stored)))
         })?;
         found.unwrap_or(Ok(None))
+    }
+
+    /// A record that the query meets, at an entry or by its digest.
+    pub(super) fn met<'q, 'a>(
+        &self,
+        asked: &'q EntrySelection,
+        entry: Option<&'q [u8]>,
+        stored: &'q EntryView<'a>,
+    ) -> MetRecord<'q, 'a> {
+        MetRecord {
+            asked,
+            descending: self.descending,
+            entry,
+            at_each: self.at_each,
+            set_id: self.set_id,
+            stored,
+        }
     }
 
     /// Looks at the record of an entry.
@@ -346,29 +350,15 @@ impl Query {
         now_ms: u64,
         scratch: &mut EntryList,
     ) -> EntryVerdict<'a> {
-        if expired(stored, now_ms) {
-            return EntryVerdict::PassedOver;
+        let met = self.met(asked, Some(entry), stored);
+        match self.core.standing(index, &met, scratch) {
+            Ok(EntryStanding::Shown(record)) => {
+                self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))
+            }
+            Ok(EntryStanding::NotShown) => EntryVerdict::PassedOver,
+            Ok(EntryStanding::Absent) => EntryVerdict::Stale,
+            Err(error) => EntryVerdict::Found(Err(error)),
         }
-        if !index.is_of(stored.set_id()) {
-            return EntryVerdict::Stale;
-        }
-        let met = MetRecord {
-            asked,
-            descending: self.descending,
-            entry: Some(entry),
-            at_each: false,
-            stored,
-        };
-        let record = match self.core.standing(index, &met, scratch) {
-            Ok((EntryStanding::Shown, record)) => record,
-            Ok((EntryStanding::NotShown, _)) => return EntryVerdict::PassedOver,
-            Ok((EntryStanding::Absent, _)) => return EntryVerdict::Stale,
-            Err(error) => return EntryVerdict::Found(Err(error)),
-        };
-        if self.set_id.is_some_and(|id| id != stored.set_id()) {
-            return EntryVerdict::PassedOver;
-        }
-        self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))
     }
 
     fn filtered<'a>(

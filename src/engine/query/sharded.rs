@@ -126,29 +126,24 @@ impl NamespaceCore {
     ) -> Result<EntryFate> {
         let (_, root) = split_entry(entry);
         let found = self.storage.get(&root, |stored| {
-            if expired(&stored, self.clock.now_ms()) {
-                return Ok(EntryFate::Decided);
-            }
-            if !index.is_of(stored.set_id()) {
-                return Ok(EntryFate::Stale);
-            }
             let own = MetRecord {
                 asked,
                 descending: met.descending,
                 entry: Some(entry),
                 at_each: false,
+                set_id: None,
                 stored: &stored,
             };
             let scratch = &mut EntryList::default();
             Ok(match self.standing(index, &own, scratch)? {
-                (EntryStanding::Absent, _) => EntryFate::Stale,
-                (EntryStanding::Shown, record) => {
+                EntryStanding::Absent => EntryFate::Stale,
+                EntryStanding::Shown(record) => {
                     if asked.is_one_key(index.values) || met.roots.lock().insert(root) {
                         show(&stored, record);
                     }
                     EntryFate::Decided
                 }
-                (EntryStanding::NotShown, _) => EntryFate::Decided,
+                EntryStanding::NotShown => EntryFate::Decided,
             })
         })?;
         found.unwrap_or(Ok(EntryFate::Stale))
@@ -198,12 +193,9 @@ impl NamespaceCore {
                 return Ok(EntryFate::Decided);
             }
         }
-        self.storage.get(&digest, |stored| {
-            if let (false, Ok(record)) = (
-                expired(&stored, self.clock.now_ms()),
-                RecordView::parse(stored.payload()),
-            ) {
-                show(&stored, record);
+        self.read_live(&digest, |stored| {
+            if let Ok(record) = RecordView::parse(stored.payload()) {
+                show(stored, record);
             }
         })?;
         Ok(EntryFate::Decided)
@@ -328,12 +320,12 @@ impl NamespaceCore {
         digest: &Digest,
         read: impl FnOnce(RecordView<'_>, &RecordFacts<'_>, &EntryList) -> Result<R>,
     ) -> Result<Option<R>> {
-        let found = self.storage.get(digest, |stored| {
-            if expired(&stored, self.clock.now_ms()) || !index.is_of(stored.set_id()) {
+        let found = self.read_live(digest, |stored| {
+            if !index.is_of(stored.set_id()) {
                 return Ok(None);
             }
             let set_name = self.set_name_for(index, stored.set_id());
-            let facts = self.facts(&stored, &set_name, 0);
+            let facts = self.facts(stored, &set_name, 0);
             let record = RecordView::parse(stored.payload())?;
             let mut entries = EntryList::default();
             index.entries_of(record, &facts, &mut entries)?;

@@ -2,18 +2,18 @@
 
 use spikelet_storage::EntryView;
 
-use super::super::core::NamespaceCore;
+use super::super::core::{NamespaceCore, expired};
 use super::super::indexes::Index;
 use crate::Result;
 use crate::index::{EntryList, EntrySelection};
 use crate::record::{RecordView, ShardRole, parse_with_role};
 
 /// How an entry fits the record that it names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryStanding {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EntryStanding<'a> {
     /// The record is shown at this entry.
-    Shown,
-    /// It is shown at another one, which comes before, or does not match.
+    Shown(RecordView<'a>),
+    /// It is shown at another one, which comes before, or does not match, has expired, or is not of the set.
     NotShown,
     /// The record has no such entry.
     Absent,
@@ -25,27 +25,38 @@ pub(super) struct MetRecord<'q, 'a> {
     pub(super) asked: &'q EntrySelection,
     pub(super) descending: bool,
     pub(super) entry: Option<&'q [u8]>,
-    /// Whether the record is shown at each geometry that matches, and not at the first of its entries alone.
+    /// As in the query.
     pub(super) at_each: bool,
+    /// The set that is asked for; `None`: all.
+    pub(super) set_id: Option<u16>,
     pub(super) stored: &'q EntryView<'a>,
 }
 
 impl NamespaceCore {
-    /// How an entry fits a record of the index's set; without an entry, whether the record has any that is wanted. Returns the
-    /// record, too. `scratch` is empty.
+    /// How an entry fits a record; without an entry, whether the record has any that is wanted. `scratch` is empty.
     pub(super) fn standing<'a>(
         &self,
         index: &Index,
         met: &MetRecord<'_, 'a>,
         scratch: &mut EntryList,
-    ) -> Result<(EntryStanding, RecordView<'a>)> {
+    ) -> Result<EntryStanding<'a>> {
         let MetRecord {
             asked,
             descending,
             entry,
             at_each,
+            set_id,
             stored,
         } = *met;
+        if expired(stored, self.clock.now_ms()) {
+            return Ok(EntryStanding::NotShown);
+        }
+        if !index.is_of(stored.set_id()) {
+            return Ok(EntryStanding::Absent);
+        }
+        if set_id.is_some_and(|id| id != stored.set_id()) {
+            return Ok(EntryStanding::NotShown);
+        }
         let (record, role) = parse_with_role(stored.payload());
         let record = record.ok_or_else(|| RecordView::malformed(stored.payload()))?;
         if index.reader.is_plain() && asked.geometry.is_none() {
@@ -53,14 +64,14 @@ impl NamespaceCore {
                 index.plain_entry_of(record, &stored.digest(), scratch)?;
             }
             let own = scratch.last();
-            let standing = match entry {
+            let is_wanted = |own| asked.ranges.contains(own);
+            return Ok(match entry {
                 // It was taken from the ranges, and is the only one.
-                Some(entry) if own == Some(entry) => EntryStanding::Shown,
+                Some(entry) if own == Some(entry) => EntryStanding::Shown(record),
                 Some(_) => EntryStanding::Absent,
-                None if own.is_some_and(|own| asked.ranges.contains(own)) => EntryStanding::Shown,
+                None if own.is_some_and(is_wanted) => EntryStanding::Shown(record),
                 None => EntryStanding::NotShown,
-            };
-            return Ok((standing, record));
+            });
         }
         let set_name = self.set_name_for(index, stored.set_id());
         let facts = self.facts(stored, &set_name, 0);
@@ -68,7 +79,7 @@ impl NamespaceCore {
             index.entries_of_user(record, &facts, scratch)?;
         }
         if entry.is_some_and(|entry| !scratch.contains(entry)) {
-            return Ok((EntryStanding::Absent, record));
+            return Ok(EntryStanding::Absent);
         }
         let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
         let shown = match descending {
@@ -78,10 +89,9 @@ impl NamespaceCore {
         let is_place = shown.is_some() && (entry.is_none() || at_each || shown == entry);
         let is_shown =
             is_place && asked.holds(&index.reader, record, &facts, entry.filter(|_| at_each))?;
-        let standing = match is_shown {
-            true => EntryStanding::Shown,
+        Ok(match is_shown {
+            true => EntryStanding::Shown(record),
             false => EntryStanding::NotShown,
-        };
-        Ok((standing, record))
+        })
     }
 }

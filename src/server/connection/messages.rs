@@ -1,7 +1,6 @@
 //! What a client's messages ask for: one record, a batch or a query.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Closed, Connection};
@@ -23,14 +22,12 @@ use crate::{Digest, Expression};
 impl Connection<'_> {
     pub(super) async fn execute_message(&mut self, body: &[u8]) -> Result<(), Closed> {
         if let Err(code) = self.session.access.logged_in() {
-            let refusals = &self.shared.counters.early_refusals;
-            refusals.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.early_refusals.count();
             self.refuse(body, code);
             return Ok(());
         }
         let Some(message) = Message::parse(body) else {
-            let malformed = &self.shared.counters.malformed;
-            malformed.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.malformed.count();
             self.refuse(body, result_code::PARAMETER);
             return Ok(());
         };
@@ -40,8 +37,7 @@ impl Connection<'_> {
         let shared = self.shared;
         let name = message.fields.get(Field::Namespace);
         let Some(served) = name.and_then(|name| shared.namespace(name)) else {
-            let refusals = &shared.counters.early_refusals;
-            refusals.fetch_add(1, Ordering::Relaxed);
+            shared.counters.early_refusals.count();
             self.answer_code(result_code::NAMESPACE);
             return Ok(());
         };
@@ -54,7 +50,7 @@ impl Connection<'_> {
             return done;
         };
         let Ok(digest) = digest.try_into() else {
-            served.counters.unexecuted.fetch_add(1, Ordering::Relaxed);
+            served.counters.unexecuted.count();
             self.answer_code(result_code::PARAMETER);
             return Ok(());
         };
@@ -150,7 +146,7 @@ impl Connection<'_> {
     async fn count_batch(&mut self, message: &Message<'_>) -> Result<(), Closed> {
         let began = Instant::now();
         let counters = &self.shared.counters;
-        counters.batches_begun.fetch_add(1, Ordering::Relaxed);
+        counters.batches_begun.count();
         let ended = self.run_batch(message).await;
         // If the client goes away, the batch counts as failed.
         counters.end_batch(*ended.as_ref().unwrap_or(&result_code::OVERLOAD));
@@ -220,7 +216,7 @@ impl Connection<'_> {
                 return Ok(());
             }
             Err(code) => {
-                served.counters.unexecuted.fetch_add(1, Ordering::Relaxed);
+                served.counters.unexecuted.count();
                 self.answer_code(code);
                 return Ok(());
             }

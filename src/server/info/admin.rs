@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Ask, InfoAnswer, InfoError};
-use crate::Error;
 use crate::server::result_code;
 
 /// Sets of the store itself have names that begin so.
@@ -43,18 +42,13 @@ fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> InfoAnswer {
         let text = format!("set \"{own}\" is the store's own and not truncated by itself");
         return Err(InfoError::new(result_code::FORBIDDEN, text));
     }
-    let failed = |error: Error| InfoError::new(error.result_code(), error.to_string());
-    let truncated = match set {
-        Some(set) => served
-            .namespace
-            .set(set)
-            .and_then(|set| set.truncate(before)),
-        None => served.namespace.truncate(before).and_then(|removed| {
+    match set {
+        Some(set) => drop(served.namespace.set(set)?.truncate(before)?),
+        None => {
+            served.namespace.truncate(before)?;
             ask.shared.functions.modules.store_again()?;
-            Ok(removed)
-        }),
-    };
-    truncated.map_err(failed)?;
+        }
+    }
     ok()
 }
 

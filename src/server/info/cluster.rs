@@ -3,6 +3,7 @@
 use spikelet_storage::PARTITIONS;
 
 use super::{Ask, InfoAnswer, InfoError};
+use crate::server::served::ServedNamespace;
 
 /// The map of a node that has all 4,096 partitions: 512 bytes of ones, in base64.
 fn all_partitions() -> String {
@@ -30,21 +31,6 @@ pub(super) fn stable(ask: &mut Ask<'_>) -> InfoAnswer {
         return Err(InfoError::parameter("unknown namespace"));
     }
     Ok(format!("{:X}", ask.shared.cluster_key))
-}
-
-/// The map of partitions never changes.
-pub(super) fn partition_generation(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok("1".to_owned())
-}
-
-/// How many partitions there are: clients written in C ask until their version 6.
-pub(super) fn partitions(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok("4096".to_owned())
-}
-
-/// A number that never changes here: no peer comes or goes, and no data moves between nodes.
-pub(super) fn generation(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok("0".to_owned())
 }
 
 pub(super) fn peers(ask: &mut Ask<'_>) -> InfoAnswer {
@@ -75,35 +61,33 @@ fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> InfoAnswer {
 
 /// Everything is in one rack.
 pub(super) fn rack_ids(ask: &mut Ask<'_>) -> InfoAnswer {
-    Ok(each(ask, |name| format!("{name}:0")))
+    Ok(each(ask, |served| format!("{}:0", served.namespace.name())))
 }
 
 /// The regime (0: no strong consistency; it never changes), one copy, and its map.
 pub(super) fn replicas(ask: &mut Ask<'_>) -> InfoAnswer {
-    let map = all_partitions();
-    let shared = ask.shared;
-    Ok(each(ask, |name| {
-        let served = shared.namespace(name.as_bytes());
-        let regime = u8::from(served.is_some_and(|served| served.is_strongly_consistent));
-        format!("{name}:{regime},1,{map}")
-    }))
+    let regime = |served: &ServedNamespace| u8::from(served.is_strongly_consistent);
+    Ok(maps(ask, |served| format!("{},1,", regime(served))))
 }
 
 pub(super) fn replicas_all(ask: &mut Ask<'_>) -> InfoAnswer {
-    let map = all_partitions();
-    Ok(each(ask, |name| format!("{name}:1,{map}")))
+    Ok(maps(ask, |_| "1,".to_owned()))
 }
 
 pub(super) fn replicas_master(ask: &mut Ask<'_>) -> InfoAnswer {
-    let map = all_partitions();
-    Ok(each(ask, |name| format!("{name}:{map}")))
+    Ok(maps(ask, |_| String::new()))
 }
 
-fn each(ask: &Ask<'_>, of: impl Fn(&str) -> String) -> String {
-    let namespaces = ask.shared.namespaces.iter();
-    let all: Vec<String> = namespaces
-        .map(|served| of(served.namespace.name()))
-        .collect();
+/// Each namespace with its map, behind what `head` says.
+fn maps(ask: &Ask<'_>, head: impl Fn(&ServedNamespace) -> String) -> String {
+    let map = all_partitions();
+    each(ask, |served| {
+        format!("{}:{}{map}", served.namespace.name(), head(served))
+    })
+}
+
+pub(super) fn each(ask: &Ask<'_>, of: impl Fn(&ServedNamespace) -> String) -> String {
+    let all: Vec<String> = ask.shared.namespaces.iter().map(of).collect();
     all.join(";")
 }
 

@@ -1,29 +1,10 @@
 //! Who this server is.
 
+use super::edition::{BUILD, EDITION};
 use super::{Ask, InfoAnswer, InfoError, Pairs};
-
-/// The version of Aerospike whose dialect is spoken: clients choose by it what they send.
-pub(crate) const BUILD: &str = "8.1.2.0";
-
-const EDITION: &str = "Aerospike Community Edition";
-
-/// What clients before the days of versions ask for.
-const FEATURES: &str = "batch-any;batch-index;blob-bits;cdt-index;cdt-list;cdt-map;cluster-stable;float;geo;sindex-exists;peers;pipelining;pquery;pscans;query-show;relaxed-sc;replicas;replicas-all;replicas-master;replicas-max;truncate-namespace;udf";
 
 /// The longest description of a client, in bytes.
 const USER_AGENT_BYTES_MAX: usize = 64;
-
-pub(super) fn build(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok(BUILD.to_owned())
-}
-
-pub(super) fn build_os(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok(std::env::consts::OS.to_owned())
-}
-
-pub(super) fn edition(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok(EDITION.to_owned())
-}
 
 pub(super) fn version(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(format!("{EDITION} build {BUILD}"))
@@ -39,20 +20,8 @@ pub(super) fn release(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(pairs.0)
 }
 
-pub(super) fn compatibility_id(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok("15".to_owned())
-}
-
-pub(super) fn features(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok(FEATURES.to_owned())
-}
-
 pub(super) fn node(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(ask.shared.node.clone())
-}
-
-pub(super) fn best_practices(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok("failed_best_practices=none".to_owned())
 }
 
 pub(super) fn connection(ask: &mut Ask<'_>) -> InfoAnswer {
@@ -66,11 +35,7 @@ pub(super) fn connection(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(pairs.0)
 }
 
-/// One sink, the standard error of the process.
-pub(super) fn logs(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok("0:stderr".to_owned())
-}
-
+/// There is one sink, the standard error of the process.
 pub(super) fn log(ask: &mut Ask<'_>) -> InfoAnswer {
     match ask.parameters {
         "0" => Ok("any:INFO".to_owned()),

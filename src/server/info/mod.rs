@@ -7,20 +7,21 @@
 //!
 //! Parameters are mostly `key=value` pairs between semicolons. [`COMMANDS`] is all there is.
 //!
-//! * `identity`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
+//! * `identity`, `edition`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
 //! * `namespaces`: what they hold. `config`: how they are kept. `latency`: how long requests took.
 //! * `admin`: truncation, jobs. `sindex`: secondary indexes. `udf`: texts of functions.
 
 mod admin;
 mod cluster;
 mod config;
+mod edition;
 mod identity;
 mod latency;
 mod namespaces;
 mod sindex;
 mod udf;
 
-pub(crate) use identity::BUILD;
+pub(crate) use edition::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
 
 use std::fmt;
@@ -30,6 +31,8 @@ use super::result_code;
 use super::security::{Access, Permissions};
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
+use crate::Error;
+use edition::{EDITION, FEATURES};
 
 /// Further commands of a request are refused once its answers exceed this size.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
@@ -56,34 +59,28 @@ struct Ask<'a> {
     parameters: &'a str,
 }
 
-/// Why a command failed, with Aerospike's number.
+/// The answer to a command that failed.
 #[derive(Debug, PartialEq, Eq)]
-struct InfoError {
-    code: u8,
-    text: String,
-}
+struct InfoError(String);
 
 impl InfoError {
-    fn new(code: u8, text: impl Into<String>) -> Self {
-        Self {
-            code,
-            text: text.into(),
-        }
+    /// With Aerospike's number.
+    fn new(code: u8, text: impl fmt::Display) -> Self {
+        Self(format!("ERROR:{code}:{text}"))
     }
 
-    fn parameter(text: impl Into<String>) -> Self {
+    fn parameter(text: impl fmt::Display) -> Self {
         Self::new(4, text)
     }
 }
 
-impl fmt::Display for InfoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ERROR:{}:{}", self.code, self.text)
+impl From<Error> for InfoError {
+    fn from(error: Error) -> Self {
+        Self::new(error.result_code(), error)
     }
 }
 
 type InfoAnswer = Result<String, InfoError>;
-type InfoCommand = fn(&mut Ask<'_>) -> InfoAnswer;
 
 /// Who may give a command, where the server has users.
 #[derive(Clone, Copy, Debug)]
@@ -102,91 +99,102 @@ const INDEXES: Needs = Needs::Permission(Permissions::INDEXES);
 const TRUNCATE: Needs = Needs::Permission(Permissions::TRUNCATE);
 const FUNCTIONS: Needs = Needs::Permission(Permissions::FUNCTIONS);
 
+/// How a command is answered.
+#[derive(Clone, Copy)]
+enum InfoAction {
+    /// Always by this text.
+    Says(&'static str),
+    Runs(fn(&mut Ask<'_>) -> InfoAnswer),
+    EnterpriseOnly,
+}
+
+use InfoAction::{EnterpriseOnly, Runs, Says};
+
 /// All commands, by name, and what they need.
-const COMMANDS: &[(&str, Needs, InfoCommand)] = &[
-    ("alumni-clear-std", Nothing, cluster::peers),
-    ("alumni-tls-std", Nothing, cluster::peers),
-    ("best-practices", Login, identity::best_practices),
-    ("build", Nothing, identity::build),
-    ("build_os", Login, identity::build_os),
-    ("cluster-name", Nothing, cluster::name),
-    ("cluster-stable", Login, cluster::stable),
-    ("compatibility-id", Login, identity::compatibility_id),
-    ("connection", Login, identity::connection),
-    ("edition", Nothing, identity::edition),
-    ("feature-key", SYSTEM, enterprise_only),
-    ("features", Nothing, identity::features),
-    ("get-config", Login, config::get),
-    ("health-outliers", Login, empty),
-    ("health-stats", Login, empty),
-    ("help", Login, help),
-    ("histogram", Login, latency::histogram),
-    ("jobs", Login, admin::jobs),
-    ("latencies", Login, latency::latencies),
-    ("log", Login, identity::log),
-    ("logs", Login, identity::logs),
-    ("masking", SYSTEM, enterprise_only),
-    ("mesh", Login, empty),
-    ("namespace", Login, namespaces::namespace),
-    ("namespaces", Login, namespaces::names),
-    ("node", Nothing, identity::node),
+const COMMANDS: &[(&str, Needs, InfoAction)] = &[
+    ("alumni-clear-std", Nothing, Runs(cluster::peers)),
+    ("alumni-tls-std", Nothing, Runs(cluster::peers)),
+    ("best-practices", Login, Says("failed_best_practices=none")),
+    ("build", Nothing, Says(BUILD)),
+    ("build_os", Login, Says(std::env::consts::OS)),
+    ("cluster-name", Nothing, Runs(cluster::name)),
+    ("cluster-stable", Login, Runs(cluster::stable)),
+    ("compatibility-id", Login, Says("15")),
+    ("connection", Login, Runs(identity::connection)),
+    ("edition", Nothing, Says(EDITION)),
+    ("feature-key", SYSTEM, EnterpriseOnly),
+    ("features", Nothing, Says(FEATURES)),
+    ("get-config", Login, Runs(config::get)),
+    ("health-outliers", Login, Says("")),
+    ("health-stats", Login, Says("")),
+    ("help", Login, Runs(help)),
+    ("histogram", Login, Runs(latency::histogram)),
+    ("jobs", Login, Runs(admin::jobs)),
+    ("latencies", Login, Runs(latency::latencies)),
+    ("log", Login, Runs(identity::log)),
+    ("logs", Login, Says("0:stderr")),
+    ("masking", SYSTEM, EnterpriseOnly),
+    ("mesh", Login, Says("")),
+    ("namespace", Login, Runs(namespaces::namespace)),
+    ("namespaces", Login, Runs(namespaces::names)),
+    ("node", Nothing, Runs(identity::node)),
+    ("partition-generation", Nothing, Says("1")),
+    ("partition-info", Login, Runs(cluster::partition_info)),
+    ("partitions", Nothing, Says("4096")),
+    ("peers-clear-alt", Nothing, Runs(cluster::peers)),
+    ("peers-clear-std", Nothing, Runs(cluster::peers)),
+    ("peers-generation", Nothing, Says("0")),
+    ("peers-tls-alt", Nothing, Runs(cluster::peers)),
+    ("peers-tls-std", Nothing, Runs(cluster::peers)),
+    ("query-abort", JOBS, Runs(admin::query_abort)),
+    ("query-abort-all", JOBS, Runs(admin::query_abort_all)),
+    ("query-show", Login, Runs(admin::jobs)),
+    ("quiesce", SYSTEM, EnterpriseOnly),
+    ("quiesce-undo", SYSTEM, EnterpriseOnly),
+    ("rack-ids", Login, Runs(cluster::rack_ids)),
+    ("racks", Login, EnterpriseOnly),
+    ("rebalance-generation", Nothing, Says("0")),
+    ("recluster", SYSTEM, Says("ok")),
+    ("release", Nothing, Runs(identity::release)),
+    ("replicas", Login, Runs(cluster::replicas)),
+    ("replicas-all", Login, Runs(cluster::replicas_all)),
+    ("replicas-master", Login, Runs(cluster::replicas_master)),
+    ("revive", SYSTEM, EnterpriseOnly),
+    ("roster", Login, EnterpriseOnly),
+    ("roster-set", SYSTEM, EnterpriseOnly),
+    ("service", Nothing, Runs(cluster::service)),
+    ("service-clear-alt", Nothing, Says("")),
+    ("service-clear-std", Nothing, Runs(cluster::service_plain)),
+    ("service-tls-alt", Nothing, Says("")),
+    ("service-tls-std", Nothing, Runs(cluster::service_encrypted)),
+    ("services", Nothing, Says("")),
+    ("services-alumni", Nothing, Says("")),
+    ("set-config", SYSTEM, Runs(config::set)),
+    ("set-log", SYSTEM, Says("ok")),
+    ("sets", Login, Runs(namespaces::sets)),
+    ("sindex", Login, Runs(sindex::list)),
+    ("sindex-create", INDEXES, Runs(sindex::create)),
+    ("sindex-delete", INDEXES, Runs(sindex::delete)),
+    ("sindex-exists", Login, Runs(sindex::exists)),
+    ("sindex-list", Login, Runs(sindex::list)),
+    ("sindex-stat", Login, Runs(sindex::stat)),
+    ("statistics", Login, Runs(namespaces::statistics)),
+    ("status", Nothing, Says("ok")),
+    ("truncate", TRUNCATE, Runs(admin::truncate)),
     (
-        "partition-generation",
-        Nothing,
-        cluster::partition_generation,
+        "truncate-namespace",
+        TRUNCATE,
+        Runs(admin::truncate_namespace),
     ),
-    ("partition-info", Login, cluster::partition_info),
-    ("partitions", Nothing, cluster::partitions),
-    ("peers-clear-alt", Nothing, cluster::peers),
-    ("peers-clear-std", Nothing, cluster::peers),
-    ("peers-generation", Nothing, cluster::generation),
-    ("peers-tls-alt", Nothing, cluster::peers),
-    ("peers-tls-std", Nothing, cluster::peers),
-    ("query-abort", JOBS, admin::query_abort),
-    ("query-abort-all", JOBS, admin::query_abort_all),
-    ("query-show", Login, admin::jobs),
-    ("quiesce", SYSTEM, enterprise_only),
-    ("quiesce-undo", SYSTEM, enterprise_only),
-    ("rack-ids", Login, cluster::rack_ids),
-    ("racks", Login, enterprise_only),
-    ("rebalance-generation", Nothing, cluster::generation),
-    ("recluster", SYSTEM, ok),
-    ("release", Nothing, identity::release),
-    ("replicas", Login, cluster::replicas),
-    ("replicas-all", Login, cluster::replicas_all),
-    ("replicas-master", Login, cluster::replicas_master),
-    ("revive", SYSTEM, enterprise_only),
-    ("roster", Login, enterprise_only),
-    ("roster-set", SYSTEM, enterprise_only),
-    ("service", Nothing, cluster::service),
-    ("service-clear-alt", Nothing, empty),
-    ("service-clear-std", Nothing, cluster::service_plain),
-    ("service-tls-alt", Nothing, empty),
-    ("service-tls-std", Nothing, cluster::service_encrypted),
-    ("services", Nothing, empty),
-    ("services-alumni", Nothing, empty),
-    ("set-config", SYSTEM, config::set),
-    ("set-log", SYSTEM, ok),
-    ("sets", Login, namespaces::sets),
-    ("sindex", Login, sindex::list),
-    ("sindex-create", INDEXES, sindex::create),
-    ("sindex-delete", INDEXES, sindex::delete),
-    ("sindex-exists", Login, sindex::exists),
-    ("sindex-list", Login, sindex::list),
-    ("sindex-stat", Login, sindex::stat),
-    ("statistics", Login, namespaces::statistics),
-    ("status", Nothing, ok),
-    ("truncate", TRUNCATE, admin::truncate),
-    ("truncate-namespace", TRUNCATE, admin::truncate_namespace),
-    ("truncate-namespace-undo", TRUNCATE, ok),
-    ("truncate-undo", TRUNCATE, ok),
-    ("udf-get", Login, udf::get),
-    ("udf-list", Login, udf::list),
-    ("udf-put", FUNCTIONS, udf::put),
-    ("udf-remove", FUNCTIONS, udf::remove),
-    ("user-agent-set", Nothing, identity::user_agent_set),
-    ("user-agents", Login, empty),
-    ("version", Nothing, identity::version),
+    ("truncate-namespace-undo", TRUNCATE, Says("ok")),
+    ("truncate-undo", TRUNCATE, Says("ok")),
+    ("udf-get", Login, Runs(udf::get)),
+    ("udf-list", Login, Runs(udf::list)),
+    ("udf-put", FUNCTIONS, Runs(udf::put)),
+    ("udf-remove", FUNCTIONS, Runs(udf::remove)),
+    ("user-agent-set", Nothing, Runs(identity::user_agent_set)),
+    ("user-agents", Login, Says("")),
+    ("version", Nothing, Runs(identity::version)),
 ];
 
 /// The names that an empty request asks for.
@@ -235,16 +243,18 @@ fn answer_one(shared: &ServerShared, session: &mut Session, command: &str, out: 
                 session,
                 parameters,
             };
-            ask.check(name, *needs).and_then(|()| run(&mut ask))
+            ask.check(name, *needs).and_then(|()| match run {
+                Says(text) => Ok((*text).to_owned()),
+                Runs(run) => run(&mut ask),
+                EnterpriseOnly => Err(InfoError::new(25, "enterprise only")),
+            })
         }
         None => Err(InfoError::parameter("unrecognized command")),
     };
     out.extend_from_slice(command.as_bytes());
     out.push(b'\t');
-    match value {
-        Ok(value) => out.extend_from_slice(value.as_bytes()),
-        Err(error) => out.extend_from_slice(error.to_string().as_bytes()),
-    }
+    let value = value.unwrap_or_else(|InfoError(text)| text);
+    out.extend_from_slice(value.as_bytes());
     out.push(b'\n');
 }
 
@@ -309,20 +319,6 @@ impl Pairs {
         // Writing to a string does not fail.
         let _ = write!(self.0, "{key}={value}");
     }
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-fn ok(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok("ok".to_owned())
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-fn empty(_: &mut Ask<'_>) -> InfoAnswer {
-    Ok(String::new())
-}
-
-fn enterprise_only(_: &mut Ask<'_>) -> InfoAnswer {
-    Err(InfoError::new(25, "enterprise only"))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]

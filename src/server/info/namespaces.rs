@@ -1,20 +1,15 @@
 //! What the server and its namespaces hold.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::cluster::each;
 use super::config::{add_namespace_config, capacity_bytes};
 use super::{Ask, InfoAnswer, Pairs};
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
 
 pub(super) fn names(ask: &mut Ask<'_>) -> InfoAnswer {
-    let names: Vec<&str> = ask
-        .shared
-        .namespaces
-        .iter()
-        .map(|served| served.namespace.name())
-        .collect();
-    Ok(names.join(";"))
+    Ok(each(ask, |served| served.namespace.name().to_owned()))
 }
 
 pub(super) fn statistics(ask: &mut Ask<'_>) -> InfoAnswer {
@@ -28,7 +23,7 @@ pub(super) fn statistics(ask: &mut Ask<'_>) -> InfoAnswer {
 /// Returns the statistics of the node, by Aerospike's names.
 pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, String)> {
     let connections = &shared.connections;
-    let opened = connections.opened.load(Ordering::Relaxed);
+    let opened = connections.opened.get();
     let open = connections.open.load(Ordering::Relaxed);
     let objects: u64 = shared
         .namespaces
@@ -36,8 +31,8 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
         .map(|served| served.namespace.stats().records)
         .sum();
     let key = format!("{:X}", shared.cluster_key);
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let counters = &shared.counters;
+    let [complete, failed, late] = counters.ended_batches();
     let uptime = shared.started.elapsed().as_secs();
     let mut pairs = vec![
         ("failed_best_practices", "false".to_owned()),
@@ -85,7 +80,7 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
         ("client_connections", open),
         ("client_connections_opened", opened),
         ("client_connections_closed", opened.saturating_sub(open)),
-        ("client_connections_refused", load(&connections.refused)),
+        ("client_connections_refused", connections.refused.get()),
         ("heartbeat_connections", 0),
         ("heartbeat_connections_opened", 0),
         ("heartbeat_connections_closed", 0),
@@ -94,18 +89,18 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
         ("fabric_connections_closed", 0),
         ("heartbeat_received_self", 0),
         ("heartbeat_received_foreign", 0),
-        ("reaped_fds", load(&counters.idle_closes)),
-        ("info_complete", load(&counters.infos)),
+        ("reaped_fds", counters.idle_closes.get()),
+        ("info_complete", counters.infos.get()),
         ("info_timeout", 0),
-        ("demarshal_error", load(&counters.malformed)),
-        ("early_tsvc_client_error", load(&counters.early_refusals)),
+        ("demarshal_error", counters.malformed.get()),
+        ("early_tsvc_client_error", counters.early_refusals.get()),
         ("early_tsvc_from_proxy_error", 0),
         ("early_tsvc_from_proxy_batch_sub_error", 0),
         ("long_queries_active", shared.jobs.running() as u64),
-        ("batch_index_initiate", load(&counters.batches_begun)),
-        ("batch_index_complete", load(&counters.batches_complete)),
-        ("batch_index_error", load(&counters.batches_failed)),
-        ("batch_index_timeout", load(&counters.batches_timed_out)),
+        ("batch_index_initiate", counters.batches_begun.get()),
+        ("batch_index_complete", complete),
+        ("batch_index_error", failed),
+        ("batch_index_timeout", late),
         ("batch_index_delay", 0),
         ("deprecated_requests", 0),
         ("migrate_partitions_remaining", 0),
@@ -147,7 +142,6 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
     let used_pct = percent(stats.live_bytes, capacity);
     let all_blocks = stats.used_blocks + stats.available_blocks;
     let avail_pct = percent(stats.available_blocks, all_blocks);
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let counters = &served.counters;
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut add = |key: &str, value: String| pairs.push((key.to_owned(), value));
@@ -197,14 +191,14 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
         ("migrate_tx_partitions_remaining", 0),
         ("migrate_rx_partitions_remaining", 0),
         ("fail_key_busy", stats.key_busy),
-        ("client_tsvc_error", load(&counters.unexecuted)),
+        ("client_tsvc_error", counters.unexecuted.get()),
         ("client_tsvc_timeout", 0),
         ("udf_sub_tsvc_error", 0),
         ("udf_sub_tsvc_timeout", 0),
         ("ops_sub_tsvc_error", 0),
         ("ops_sub_tsvc_timeout", 0),
-        ("fail_generation", load(&counters.generation_refusals)),
-        ("fail_record_too_big", load(&counters.too_big_refusals)),
+        ("fail_generation", counters.generation_refusals.get()),
+        ("fail_record_too_big", counters.too_big_refusals.get()),
     ] {
         add(key, value.to_string());
     }

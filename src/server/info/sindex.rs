@@ -6,12 +6,10 @@ use super::{Ask, InfoAnswer, InfoError, Pairs};
 use crate::Error;
 use crate::base64;
 use crate::engine::{Index, IndexState};
-use crate::index::{IndexPart, IndexSource};
+use crate::index::{CLIENT_PARTS, CLIENT_TYPES, IndexPart, IndexSource};
 use crate::query::IndexDefinition;
 use crate::record::MAX_SET_NAME_BYTES;
-use crate::server::index::{
-    CannotDeclare, component_of, part_name, part_of_name, type_name, type_of_name,
-};
+use crate::server::index::{CannotDeclare, component_of, type_of_name};
 use crate::server::operation::bin_name;
 use crate::server::served::ServedNamespace;
 
@@ -56,7 +54,7 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
     let part = match ask.parameter(&["indextype"]) {
         None => Some(IndexPart::Whole),
         Some(part) if part.eq_ignore_ascii_case(SET_INDEX) => None,
-        Some(part) => Some(part_of_name(part).ok_or_else(|| {
+        Some(part) => Some(CLIENT_PARTS.by_name(part).ok_or_else(|| {
             InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues, set")
         })?),
     };
@@ -95,7 +93,7 @@ fn declare(
             Ok(())
         }
         Err(Error::IndexExists(_)) => Err(name_taken(&name)),
-        Err(error) => Err(InfoError::new(error.result_code(), error.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -126,12 +124,8 @@ fn of_records(
         )));
     }
     let definition = IndexDefinition::of_records(index);
-    definition.check_usable().map_err(refused)?;
+    definition.check_usable().map_err(InfoError::parameter)?;
     Ok(definition)
-}
-
-fn refused(error: Error) -> InfoError {
-    InfoError::parameter(error.to_string())
 }
 
 /// An index of values.
@@ -148,7 +142,7 @@ fn of_values(ask: &Ask<'_>, name: &str, part: IndexPart) -> Result<IndexDefiniti
     let kind = type_of_name(kind).ok_or_else(|| {
         InfoError::parameter("the type is one of numeric, string, blob, geo2dsphere")
     })?;
-    IndexDefinition::of_client(name, source(ask, bin)?, part, kind).map_err(refused)
+    IndexDefinition::of_client(name, source(ask, bin)?, part, kind).map_err(InfoError::parameter)
 }
 
 /// Where the values are found.
@@ -193,7 +187,7 @@ pub(super) fn delete(ask: &mut Ask<'_>) -> InfoAnswer {
         None => ask.shared.elsewhere.forget(namespace, name),
         Some(namespace) => match namespace.drop_index(name) {
             Ok(()) | Err(Error::IndexNotFound(_)) => {}
-            Err(error) => return Err(InfoError::new(error.result_code(), error.to_string())),
+            Err(error) => return Err(error.into()),
         },
     }
     Ok("ok".to_owned())
@@ -255,8 +249,9 @@ fn describe(namespace: &str, index: &Index) -> Option<String> {
         IndexSource::Bin { name, path } => (name.to_string(), base64::encode(path), null()),
         IndexSource::Expression(bytes) => (null(), null(), base64::encode(bytes)),
     };
-    let kind = component.kind.and_then(type_name).unwrap_or("null");
-    let part = part_name(component.part);
+    let kind = component.kind.and_then(|kind| CLIENT_TYPES.name(kind));
+    let kind = kind.unwrap_or("null");
+    let part = CLIENT_PARTS.name(component.part).unwrap_or("default");
     let state = match index.state() {
         IndexState::Ready => "RW",
         IndexState::Building => "WO",

@@ -1,6 +1,6 @@
 //! The modules of user-defined functions: registered, listed, given back, removed.
 
-use super::{Ask, InfoAnswer};
+use super::{Ask, InfoAnswer, InfoError};
 use crate::base64;
 use crate::server::lua;
 
@@ -9,58 +9,43 @@ const FILE_NAME_BYTES_MAX: usize = 127;
 
 /// `udf-put:filename=F;content=B64;content-len=N;udf-type=LUA`. Errors have a form of their own: `error=..`.
 pub(super) fn put(ask: &mut Ask<'_>) -> InfoAnswer {
-    let refused = |why: &str| Ok(format!("error={why}"));
-    let Some(file) = file_name(ask) else {
-        return refused("invalid_filename");
-    };
+    let file = file_name(ask)?;
     if ask
         .parameter(&["udf-type"])
         .is_some_and(|kind| !kind.eq_ignore_ascii_case("lua"))
     {
-        return refused("invalid_udf_type");
+        return Err(refused("invalid_udf_type"));
     }
     let content = ask.parameter(&["content"]).unwrap_or_default();
     if content.is_empty() {
-        return refused("invalid_content");
+        return Err(refused("invalid_content"));
     }
-    let Some(text) = base64::decode(content.as_bytes()) else {
-        return refused("invalid_base64_content");
-    };
-    if let Err((line, message)) = lua::check(file, &text) {
+    let text = base64::decode(content.as_bytes());
+    let text = text.ok_or_else(|| refused("invalid_base64_content"))?;
+    lua::check(file, &text).map_err(|(line, message)| {
         let message = base64::encode(message.as_bytes());
-        return refused(&format!(
+        refused(format!(
             "compile_error;file={file};line={line};message={message}"
-        ));
-    }
+        ))
+    })?;
     match ask.shared.functions.modules.put(file, content) {
         Ok(true) => Ok("ok".to_owned()),
-        Ok(false) => refused("no room for more modules"),
-        Err(error) => refused(&error.to_string()),
+        Ok(false) => Err(refused("no room for more modules")),
+        Err(error) => Err(refused(error)),
     }
 }
 
 /// `udf-remove:filename=F`.
-#[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
 pub(super) fn remove(ask: &mut Ask<'_>) -> InfoAnswer {
-    let Some(file) = file_name(ask) else {
-        return Ok("error=invalid_filename".to_owned());
-    };
-    Ok(match ask.shared.functions.modules.remove(file) {
-        Ok(()) => "ok".to_owned(),
-        Err(error) => format!("error={error}"),
-    })
+    let removed = ask.shared.functions.modules.remove(file_name(ask)?);
+    removed.map(|()| "ok".to_owned()).map_err(refused)
 }
 
 /// `udf-get:filename=F`.
-#[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
 pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
-    let Some(file) = file_name(ask) else {
-        return Ok("error=invalid_filename".to_owned());
-    };
-    Ok(match ask.shared.functions.modules.get(file) {
-        Some(module) => format!("type=LUA;content={};", module.content),
-        None => "error=not_found".to_owned(),
-    })
+    let module = ask.shared.functions.modules.get(file_name(ask)?);
+    let module = module.ok_or_else(|| refused("not_found"))?;
+    Ok(format!("type=LUA;content={};", module.content))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
@@ -70,8 +55,13 @@ pub(super) fn list(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(all.into_iter().map(each).collect())
 }
 
-fn file_name<'a>(ask: &Ask<'a>) -> Option<&'a str> {
-    let file = ask.parameter(&["filename"])?;
-    let fits = !file.is_empty() && file.len() <= FILE_NAME_BYTES_MAX && !file.contains('/');
-    fits.then_some(file)
+fn refused(why: impl std::fmt::Display) -> InfoError {
+    InfoError(format!("error={why}"))
+}
+
+fn file_name<'a>(ask: &Ask<'a>) -> Result<&'a str, InfoError> {
+    let fits =
+        |file: &&str| !file.is_empty() && file.len() <= FILE_NAME_BYTES_MAX && !file.contains('/');
+    let file = ask.parameter(&["filename"]).filter(fits);
+    file.ok_or_else(|| refused("invalid_filename"))
 }

@@ -1,6 +1,9 @@
 //! Bytes, as functions see them: a buffer with a type, read and written at positions from 1 on.
 
-use mlua::{AnyUserData, Lua, MetaMethod, Result, Table, UserData, UserDataMethods, Variadic};
+use mlua::{
+    AnyUserData, FromLuaMulti, IntoLua, IntoLuaMulti, Lua, MetaMethod, Result, Table, UserData,
+    UserDataMethods, Variadic,
+};
 
 use super::limit::charge;
 use crate::value::ParticleType;
@@ -85,89 +88,56 @@ impl UserData for Bytes {
 
 /// The functions `bytes.*`, and `bytes(capacity)`.
 pub(super) fn library(lua: &Lua) -> Result<Table> {
-    let library = lua.create_table()?;
-    let set = |name: &str, function: mlua::Function| library.raw_set(name, function);
-    set(
-        "size",
-        reader(lua, |this, ()| Some(this.data.len() as i64))?,
-    )?;
-    set(
-        "get_type",
-        reader(lua, |this, ()| Some(i64::from(this.kind)))?,
-    )?;
-    set(
-        "set_type",
-        writer(lua, |this, kind: i64| match u8::try_from(kind) {
-            Ok(kind @ 1..) => {
-                this.kind = kind;
-                true
-            }
-            _ => false,
-        })?,
-    )?;
-    set(
-        "set_size",
-        reader(lua, |this, size: i64| {
-            usize::try_from(size).is_ok_and(|size| size <= this.capacity)
-        })?,
-    )?;
-    set(
-        "get_string",
-        lua.create_function(|lua, (this, at, len): (AnyUserData, i64, i64)| {
-            let this = this.borrow::<Bytes>()?;
-            let found = usize::try_from(len).ok().and_then(|len| this.get(at, len));
-            found.map(|bytes| lua.create_string(bytes)).transpose()
-        })?,
-    )?;
-    set(
-        "get_bytes",
-        lua.create_function(|lua, (this, at, len): (AnyUserData, i64, i64)| {
-            let this = this.borrow::<Bytes>()?;
-            let found = usize::try_from(len).ok().and_then(|len| this.get(at, len));
-            charge(lua, found.map_or(0, <[u8]>::len))?;
-            Ok(found.map(|bytes| Bytes::new(bytes.to_vec(), ParticleType::Blob)))
-        })?,
-    )?;
-    set(
-        "set_string",
-        writer(lua, |this, (at, text): (i64, mlua::LuaString)| {
-            this.set(at, &text.as_bytes())
-        })?,
-    )?;
-    set(
-        "append_string",
-        writer(lua, |this, text: mlua::LuaString| {
-            this.append(&text.as_bytes())
-        })?,
-    )?;
+    let table = lua.create_table()?;
+    let library = BytesLibrary { lua, table: &table };
+    library.reads("size", |this, ()| Some(this.data.len() as i64))?;
+    library.reads("get_type", |this, ()| Some(i64::from(this.kind)))?;
+    library.writes("set_type", |this, kind: i64| match u8::try_from(kind) {
+        Ok(kind @ 1..) => {
+            this.kind = kind;
+            true
+        }
+        _ => false,
+    })?;
+    library.reads("set_size", |this, size: i64| {
+        usize::try_from(size).is_ok_and(|size| size <= this.capacity)
+    })?;
+    let part = |this: &Bytes, at, len| -> Option<Vec<u8>> {
+        Some(this.get(at, usize::try_from(len).ok()?)?.to_vec())
+    };
+    library.function("get_string", move |lua, (this, at, len): Part| {
+        let found = part(&*this.borrow::<Bytes>()?, at, len);
+        found.map(|bytes| lua.create_string(bytes)).transpose()
+    })?;
+    library.function("get_bytes", move |lua, (this, at, len): Part| {
+        let found = part(&*this.borrow::<Bytes>()?, at, len);
+        charge(lua, found.as_ref().map_or(0, Vec::len))?;
+        Ok(found.map(|bytes| Bytes::new(bytes, ParticleType::Blob)))
+    })?;
+    library.writes("set_string", |this, (at, text): (i64, mlua::LuaString)| {
+        this.set(at, &text.as_bytes())
+    })?;
+    library.writes("append_string", |this, text: mlua::LuaString| {
+        this.append(&text.as_bytes())
+    })?;
     // The first bytes of others, all of them if no length is given.
     let front = |other: &AnyUserData, len: Option<i64>| -> Result<Vec<u8>> {
         let other = other.borrow::<Bytes>()?;
         let len = len.map_or(other.data.len(), |len| usize::try_from(len).unwrap_or(0));
         Ok(other.data.get(..len).unwrap_or(&other.data).to_vec())
     };
-    set(
-        "set_bytes",
-        lua.create_function(
-            move |lua, (this, at, other, len): (AnyUserData, i64, AnyUserData, Option<i64>)| {
-                let bytes = front(&other, len)?;
-                edit(lua, &mut *this.borrow_mut::<Bytes>()?, |this| {
-                    this.set(at, &bytes)
-                })
-            },
-        )?,
-    )?;
-    set(
-        "append_bytes",
-        lua.create_function(
-            move |lua, (this, other, len): (AnyUserData, AnyUserData, Option<i64>)| {
-                let bytes = front(&other, len)?;
-                edit(lua, &mut *this.borrow_mut::<Bytes>()?, |this| {
-                    this.append(&bytes)
-                })
-            },
-        )?,
-    )?;
+    type Set = (AnyUserData, i64, AnyUserData, Option<i64>);
+    library.function("set_bytes", move |lua, (this, at, other, len): Set| {
+        let bytes = front(&other, len)?;
+        let this = &mut *this.borrow_mut::<Bytes>()?;
+        edit(lua, this, |this| this.set(at, &bytes))
+    })?;
+    type Append = (AnyUserData, AnyUserData, Option<i64>);
+    library.function("append_bytes", move |lua, (this, other, len): Append| {
+        let bytes = front(&other, len)?;
+        let this = &mut *this.borrow_mut::<Bytes>()?;
+        edit(lua, this, |this| this.append(&bytes))
+    })?;
     for (name, len, is_little) in [
         ("byte", 1, false),
         ("int16", 2, false),
@@ -181,90 +151,89 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         ("int64_le", 8, true),
     ] {
         let number = BufferInteger { len, is_little };
-        set(
-            &format!("get_{name}"),
-            reader(lua, move |this, at: i64| {
-                this.get(at, len).map(|bytes| number.read(bytes))
-            })?,
-        )?;
-        set(
+        library.reads(&format!("get_{name}"), move |this, at: i64| {
+            this.get(at, len).map(|bytes| number.read(bytes))
+        })?;
+        library.writes(
             &format!("set_{name}"),
-            writer(lua, move |this, (at, value): (i64, i64)| {
-                number
-                    .bytes(value)
-                    .is_some_and(|bytes| this.set(at, &bytes))
-            })?,
+            move |this, (at, value): (i64, i64)| {
+                let bytes = number.bytes(value);
+                bytes.is_some_and(|bytes| this.set(at, &bytes))
+            },
         )?;
-        set(
-            &format!("append_{name}"),
-            writer(lua, move |this, value: i64| {
-                number.bytes(value).is_some_and(|bytes| this.append(&bytes))
-            })?,
-        )?;
+        library.writes(&format!("append_{name}"), move |this, value: i64| {
+            number.bytes(value).is_some_and(|bytes| this.append(&bytes))
+        })?;
     }
-    set(
-        "get_var_int",
-        lua.create_function(|_, (this, at): (AnyUserData, i64)| {
-            let this = this.borrow::<Bytes>()?;
-            Ok(read_var_int(&this, at).unwrap_or((0, 0)))
-        })?,
-    )?;
-    set(
-        "set_var_int",
-        writer(lua, |this, (at, value): (i64, i64)| {
-            let bytes = var_int(value);
-            i64::from(this.set(at, &bytes)) * bytes.len() as i64
-        })?,
-    )?;
-    set(
-        "append_var_int",
-        writer(lua, |this, value: i64| {
-            let bytes = var_int(value);
-            i64::from(this.append(&bytes)) * bytes.len() as i64
-        })?,
-    )?;
+    library.function("get_var_int", |_, (this, at): (AnyUserData, i64)| {
+        let this = this.borrow::<Bytes>()?;
+        Ok(read_var_int(&this, at).unwrap_or((0, 0)))
+    })?;
+    library.writes("set_var_int", |this, (at, value): (i64, i64)| {
+        let bytes = var_int(value);
+        i64::from(this.set(at, &bytes)) * bytes.len() as i64
+    })?;
+    library.writes("append_var_int", |this, value: i64| {
+        let bytes = var_int(value);
+        i64::from(this.append(&bytes)) * bytes.len() as i64
+    })?;
     let meta = lua.create_table()?;
-    meta.raw_set(
-        "__call",
-        lua.create_function(|_, (_, capacity): (Table, Option<i64>)| {
-            let capacity = capacity.and_then(|bytes| usize::try_from(bytes).ok());
-            Ok(Bytes {
-                capacity: capacity.unwrap_or(0).min(BYTES_MAX),
-                ..Bytes::new(Vec::new(), ParticleType::Blob)
-            })
-        })?,
-    )?;
-    library.set_metatable(Some(meta))?;
-    Ok(library)
+    let new = |_: &Lua, (_, capacity): (Table, Option<i64>)| {
+        let capacity = capacity.and_then(|bytes| usize::try_from(bytes).ok());
+        Ok(Bytes {
+            capacity: capacity.unwrap_or(0).min(BYTES_MAX),
+            ..Bytes::new(Vec::new(), ParticleType::Blob)
+        })
+    };
+    meta.raw_set("__call", lua.create_function(new)?)?;
+    table.set_metatable(Some(meta))?;
+    Ok(table)
 }
 
-/// A function that only reads a buffer.
-fn reader<A: mlua::FromLuaMulti, R: mlua::IntoLua>(
-    lua: &Lua,
-    read: impl Fn(&Bytes, A) -> R + Send + Sync + 'static,
-) -> Result<mlua::Function> {
-    lua.create_function(
-        move |lua, (this, rest): (AnyUserData, Variadic<mlua::Value>)| {
-            let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
-            let this = this.borrow::<Bytes>()?;
-            Ok(read(&this, arguments))
-        },
-    )
+/// A buffer, a position in it, and a number of bytes.
+type Part = (AnyUserData, i64, i64);
+
+/// The functions under way into their table.
+struct BytesLibrary<'l> {
+    lua: &'l Lua,
+    table: &'l Table,
 }
 
-/// A function that changes a buffer.
-fn writer<A: mlua::FromLuaMulti, R: mlua::IntoLua>(
-    lua: &Lua,
-    write: impl Fn(&mut Bytes, A) -> R + Send + Sync + 'static,
-) -> Result<mlua::Function> {
-    lua.create_function(
-        move |lua, (this, rest): (AnyUserData, Variadic<mlua::Value>)| {
+impl BytesLibrary<'_> {
+    fn function<A: FromLuaMulti, R: IntoLuaMulti>(
+        &self,
+        name: &str,
+        run: impl Fn(&Lua, A) -> Result<R> + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.table.raw_set(name, self.lua.create_function(run)?)
+    }
+
+    /// Adds a function that only reads a buffer.
+    fn reads<A: FromLuaMulti, R: IntoLua>(
+        &self,
+        name: &str,
+        read: impl Fn(&Bytes, A) -> R + Send + Sync + 'static,
+    ) -> Result<()> {
+        type Arguments = (AnyUserData, Variadic<mlua::Value>);
+        self.function(name, move |lua, (this, rest): Arguments| {
             let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
-            edit(lua, &mut *this.borrow_mut::<Bytes>()?, |this| {
-                write(this, arguments)
-            })
-        },
-    )
+            Ok(read(&*this.borrow::<Bytes>()?, arguments))
+        })
+    }
+
+    /// Adds a function that changes a buffer.
+    fn writes<A: FromLuaMulti, R: IntoLua>(
+        &self,
+        name: &str,
+        write: impl Fn(&mut Bytes, A) -> R + Send + Sync + 'static,
+    ) -> Result<()> {
+        type Arguments = (AnyUserData, Variadic<mlua::Value>);
+        self.function(name, move |lua, (this, rest): Arguments| {
+            let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
+            let this = &mut *this.borrow_mut::<Bytes>()?;
+            edit(lua, this, |this| write(this, arguments))
+        })
+    }
 }
 
 /// Changes a buffer, and counts the memory that it takes beyond.

@@ -293,66 +293,51 @@ fn fill_host(
     limit: &Arc<Limit>,
     modules: &Arc<Modules>,
 ) -> Result<()> {
+    let set = |name: &str, function: Result<Function>| host.raw_set(name, function?);
     let freezer = objects.clone();
-    host.raw_set(
-        "freeze",
-        lua.create_function(move |lua, (value, bin): (mlua::Value, String)| {
-            let frozen = freezer.to_value(lua, &value).map_err(|error| {
-                let text = format!("can't set bin {bin}: {}", plain(&error));
-                mlua::Error::runtime(text)
-            })?;
-            lua.create_any_userdata(Frozen(frozen))
-        })?,
-    )?;
+    let freeze = move |lua: &Lua, (value, bin): (mlua::Value, String)| {
+        let frozen = freezer.to_value(lua, &value).map_err(|error| {
+            let text = format!("can't set bin {bin}: {}", plain(&error));
+            mlua::Error::runtime(text)
+        })?;
+        lua.create_any_userdata(Frozen(frozen))
+    };
+    set("freeze", lua.create_function(freeze))?;
     let sizer = objects.clone();
-    host.raw_set(
-        "size",
-        lua.create_function(move |lua, value: mlua::Value| {
-            let mut stored = Vec::new();
-            write_stored(&sizer.to_value(lua, &value)?, &mut stored)
-                .map_err(mlua::Error::external)?;
-            Ok(stored.len())
-        })?,
-    )?;
-    host.raw_set(
-        "key",
-        lua.create_function(|lua, key: AnyUserData| {
-            let key = key.borrow::<Bytes>()?;
-            let mut content = vec![key.kind];
-            content.extend_from_slice(&key.data);
-            lua.create_string(content)
-        })?,
-    )?;
-    host.raw_set(
-        "log",
-        lua.create_function(|_, (level, text): (String, String)| {
-            match level.as_str() {
-                "warn" => tracing::warn!(target: "spikelet::lua", "{text}"),
-                "debug" => tracing::debug!(target: "spikelet::lua", "{text}"),
-                "trace" => tracing::trace!(target: "spikelet::lua", "{text}"),
-                _ => tracing::info!(target: "spikelet::lua", "{text}"),
-            }
-            Ok(())
-        })?,
-    )?;
+    let size = move |lua: &Lua, value: mlua::Value| {
+        let mut stored = Vec::new();
+        let value = sizer.to_value(lua, &value)?;
+        write_stored(&value, &mut stored).map_err(mlua::Error::external)?;
+        Ok(stored.len())
+    };
+    set("size", lua.create_function(size))?;
+    let key = |lua: &Lua, key: AnyUserData| {
+        let key = key.borrow::<Bytes>()?;
+        lua.create_string([&[key.kind], key.data.as_slice()].concat())
+    };
+    set("key", lua.create_function(key))?;
+    let log = |_: &Lua, (level, text): (String, String)| {
+        match level.as_str() {
+            "warn" => tracing::warn!(target: "spikelet::lua", "{text}"),
+            "debug" => tracing::debug!(target: "spikelet::lua", "{text}"),
+            "trace" => tracing::trace!(target: "spikelet::lua", "{text}"),
+            _ => tracing::info!(target: "spikelet::lua", "{text}"),
+        }
+        Ok(())
+    };
+    set("log", lua.create_function(log))?;
     let clock = Arc::clone(limit);
-    host.raw_set(
-        "now",
-        lua.create_function(move |_, ()| Ok(clock.now_ms.load(Ordering::Relaxed)))?,
-    )?;
+    let now = move |_: &Lua, ()| Ok(clock.now_ms.load(Ordering::Relaxed));
+    set("now", lua.create_function(now))?;
     let watched = Arc::clone(limit);
-    host.raw_set(
-        "is_over",
-        lua.create_function(move |_, ()| Ok(watched.over().is_some()))?,
-    )?;
+    let is_over = move |_: &Lua, ()| Ok(watched.over().is_some());
+    set("is_over", lua.create_function(is_over))?;
     let modules = Arc::clone(modules);
-    host.raw_set(
-        "source",
-        lua.create_function(move |lua, name: String| {
-            let text = modules.text(&name);
-            text.map(|text| lua.create_string(text)).transpose()
-        })?,
-    )
+    let source = move |lua: &Lua, name: String| {
+        let text = modules.text(&name);
+        text.map(|text| lua.create_string(text)).transpose()
+    };
+    set("source", lua.create_function(source))
 }
 
 /// Checks that a module compiles. Otherwise its line and the message.

@@ -11,7 +11,6 @@ use crate::server::operation::{bin_name, operations_of};
 use crate::server::ops::code;
 use crate::server::reply::MessageReply;
 use crate::server::results::WireResults;
-use crate::value::ParticleType;
 use crate::{Error, Result};
 
 /// Which bins a query returns.
@@ -68,20 +67,9 @@ pub(super) fn project(
 ) -> Result<bool> {
     match projection {
         Projection::None => return Ok(true),
-        Projection::All => {
-            for bin in record.view()?.raw_bins() {
-                reply.op(code::READ, bin.name, bin.kind, bin.value)?;
-            }
-        }
+        Projection::All => reply.bins(record.view()?)?,
         Projection::Names(names) => {
-            let view = record.view()?;
-            for name in names {
-                if let Some(bin) = view.find(name.as_bytes()) {
-                    reply.op(code::READ, bin.name, bin.kind, bin.value)?;
-                } else if mode.contains(Mode::RESPOND_ALL) {
-                    reply.op(code::READ, name.as_bytes(), ParticleType::Null, &[])?;
-                }
-            }
+            reply.named_bins(record.view()?, names.iter().copied().map(Ok), mode)?;
         }
         Projection::Operations(operations) => {
             let checked = Checked::new(operations, mode)?.seeing(facts);

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use spikelet_storage::PARTITIONS;
+
 use super::projection::{Projection, projection_of};
-use super::source::{QueryStart, RecordSource};
 use super::stream::StreamState;
-use super::{LastSet, WireQuery};
-use crate::operation::{Checked, Mode};
+use super::{LastSet, MetRecords, WireQuery};
+use crate::engine::{PartitionQuery, PartitionStart};
+use crate::operation::Checked;
 use crate::policy::RecordExistsAction;
+use crate::query::Query;
 use crate::server::background::{BackgroundJob, Work};
 use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
@@ -25,9 +28,6 @@ use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
 use crate::{Digest, Error, Result, WritePolicy};
-
-/// How many partitions there are.
-const PARTITIONS: u16 = 4096;
 
 /// How long a short query may take if its client does not say: Aerospike's default.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -95,7 +95,7 @@ pub(crate) fn start<'a>(
         Vec::new()
     } else if call.is_some() && !fields.has(Field::Partitions) && !fields.has(Field::Digests) {
         // The client asks the node, whatever partitions it has.
-        (0..PARTITIONS).map(|partition| (partition, None)).collect()
+        (0..PARTITIONS).map(|at| start_at(at, None)).collect()
     } else {
         starts_of(fields, message.head.info3, condition.is_some())?
     };
@@ -115,9 +115,9 @@ pub(crate) fn start<'a>(
         return Err(result_code::FORBIDDEN);
     }
     let filter = filter_of(fields)?;
-    let resumed = starts.iter().filter(|start| start.1.is_some()).count();
+    let resumed = starts.iter().filter(|start| start.behind.is_some()).count();
     let partitions = match writes {
-        true => usize::from(PARTITIONS),
+        true => PARTITIONS,
         false => starts.len(),
     };
     let asked_rps = fields.u32(Field::RecordsPerSecond).unwrap_or(0);
@@ -142,22 +142,18 @@ pub(crate) fn start<'a>(
         socket_timeout_ms: fields.u32(Field::SocketTimeout).unwrap_or_default(),
         client: client.to_owned(),
     };
-    let mut mode = Mode::empty();
-    mode.set(
-        Mode::RESPOND_ALL,
-        message.head.info2.contains(Info2::RESPOND_ALL_OPS),
-    );
+    let mode = message.head.mode();
     // No set is named: all of them.
     let set_id = (set_id != 0).then_some(set_id);
     let parameter = |_| result_code::PARAMETER;
+    let condition = condition.as_ref().map(|of| (&of.index, &of.bound));
     if writes {
         let (work, policy) = background_of(&message.head, message, served, call)
             .map_err(|error| error.result_code())?;
         let job = shared.jobs.begin(facts).ok_or(result_code::PARAMETER)?;
         return Ok(Started::Background(Box::new(BackgroundJob {
             namespace: served.namespace.clone(),
-            set_id,
-            condition,
+            query: Query::of_client(&served.namespace, set_id, condition),
             filter,
             work,
             policy,
@@ -173,6 +169,8 @@ pub(crate) fn start<'a>(
             return Err(result_code::PARAMETER);
         }
     }
+    let source = PartitionQuery::new(&served.namespace, set_id, condition, starts);
+    let source = source.map_err(parameter)?;
     // Nobody is told of a short query.
     let job = match short {
         true => Arc::new(Job::of(facts)),
@@ -185,21 +183,23 @@ pub(crate) fn start<'a>(
     Ok(Started::Query(Box::new(WireQuery {
         stream: call.map(StreamState::Ahead),
         shared,
-        served,
-        set_id,
-        filter,
+        records: MetRecords {
+            served,
+            source,
+            is_of_all_sets: set_id.is_none(),
+            filter,
+            set_name: LastSet::default(),
+            job,
+        },
         projection,
         mode,
-        source: RecordSource::new(condition.as_ref(), starts),
         is_exhausted: false,
         left: match fields.u64(Field::MaxRecords) {
             None | Some(0) => u64::MAX,
             Some(most) => most,
         },
         pace,
-        set_name: LastSet::default(),
         deadline: short.then(|| Instant::now() + timeout),
-        job,
     })))
 }
 
@@ -208,7 +208,7 @@ fn starts_of(
     fields: &Fields<'_>,
     info3: Info3,
     by_index: bool,
-) -> std::result::Result<Vec<QueryStart>, u8> {
+) -> std::result::Result<Vec<PartitionStart>, u8> {
     let partitions = fields.get(Field::Partitions);
     let digests = fields.get(Field::Digests);
     if (partitions.is_none() && digests.is_none()) || !info3.contains(Info3::PARTITIONS) {
@@ -225,27 +225,33 @@ fn starts_of(
     let (digests, rest) = digests.unwrap_or_default().as_chunks::<{ Digest::LEN }>();
     if !odd.is_empty()
         || !rest.is_empty()
-        || numbers.len() + digests.len() > usize::from(PARTITIONS)
+        || numbers.len() + digests.len() > PARTITIONS
         || values.len() > digests.len()
     {
         return Err(result_code::PARAMETER);
     }
     let mut starts: Vec<_> = numbers
         .iter()
-        .map(|number| (u16::from_le_bytes(*number), None))
+        .map(|number| start_at(u16::from_le_bytes(*number).into(), None))
         .chain(digests.iter().enumerate().map(|(at, digest)| {
             let digest = Digest::new(*digest);
             let value = values.get(at).map(|value| i64::from_le_bytes(*value));
-            (digest.partition() as u16, Some((value, digest)))
+            start_at(digest.partition(), Some((value, digest)))
         }))
         .collect();
-    starts.sort_unstable_by_key(|start| start.0);
-    let distinct = starts.is_sorted_by(|one, other| one.0 < other.0);
-    let beyond = starts.last().is_some_and(|start| start.0 >= PARTITIONS);
+    starts.sort_unstable_by_key(|start| start.partition);
+    let distinct = starts.is_sorted_by(|one, other| one.partition < other.partition);
+    let beyond = starts
+        .last()
+        .is_some_and(|start| start.partition >= PARTITIONS);
     if !distinct || beyond {
         return Err(result_code::PARAMETER);
     }
     Ok(starts)
+}
+
+const fn start_at(partition: usize, behind: Option<(Option<i64>, Digest)>) -> PartitionStart {
+    PartitionStart { partition, behind }
 }
 
 /// The work and the policy of a background query.

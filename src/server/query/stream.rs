@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::server::function_call::{FunctionCall, RecordInput, Stream};
+use crate::server::memory_budget::BudgetRoom;
 use crate::server::ops::code;
-use crate::server::reply::{AnswerHeader, BudgetRoom, MessageReply};
+use crate::server::reply::{AnswerHeader, MessageReply};
 use crate::server::response_buffer::ResponseBuffer;
 use crate::server::served::ServedNamespace;
 use crate::value::{ParticleType, Value, write_answer};
@@ -43,30 +44,33 @@ fn tell(values: &[Value], out: &mut ResponseBuffer<'_>) -> Result<(), String> {
     for value in values {
         let mut stored = Vec::new();
         let kind = write_answer(value, &mut stored).map_err(|error| error.to_string())?;
-        let mut reply = MessageReply::begin(out);
-        if reply.op(code::READ, b"SUCCESS", kind, &stored).is_err() {
-            // The room that was refused is given back.
-            let _: BudgetRoom = reply.abandon();
+        if append(b"SUCCESS", kind, &stored, out).is_err() {
             return Err("there is no memory for the values of the stream".to_owned());
         }
-        reply.finish(&AnswerHeader::default());
     }
     Ok(())
 }
 
 /// Appends the message of a function that has failed.
 pub(super) fn tell_failure(text: &str, out: &mut ResponseBuffer<'_>) {
+    // Without room for the text the code says enough.
+    let _ = append(b"FAILURE", ParticleType::String, text.as_bytes(), out);
+}
+
+fn append(
+    name: &[u8],
+    kind: ParticleType,
+    stored: &[u8],
+    out: &mut ResponseBuffer<'_>,
+) -> crate::Result<()> {
     let mut reply = MessageReply::begin(out);
-    let told = reply.op(
-        code::READ,
-        b"FAILURE",
-        ParticleType::String,
-        text.as_bytes(),
-    );
-    match told {
+    match reply.op(code::READ, name, kind, stored) {
         Ok(()) => reply.finish(&AnswerHeader::default()),
-        Err(_) => {
+        Err(refused) => {
+            // The room that was refused is given back.
             let _: BudgetRoom = reply.abandon();
+            return Err(refused);
         }
     }
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::account::Account;
+use super::account::{Account, Place};
 use super::privilege::Permissions;
 use super::usage::{Rate, UserConnection};
 use super::users::Security;
@@ -104,23 +104,17 @@ impl Access {
         served: &ServedNamespace,
         command: &RecordCommand<'_>,
     ) -> Result<(), u8> {
-        let namespace = served.namespace.name().as_bytes();
         let set = command.fields.get(Field::Set).unwrap_or_default();
-        let needed = needed_by(command);
-        let may = self.current().and_then(|account| {
-            let Some(account) = account else {
-                return Ok(());
-            };
-            let writes = command.verb() != Verb::Read;
+        let place = (served.namespace.name().as_bytes(), set);
+        let writes = command.verb() != Verb::Read;
+        let check = |account: &Account| {
             // The writes of a transaction are checked one by one. The Community Edition's have none.
             let is_monitor = served.community.is_none()
                 && TransactionPart::of(&command.head, &command.fields) == TransactionPart::Monitor;
-            let may = match writes && is_monitor {
-                true => account.writes_somewhere_in(namespace),
-                false => account.has(needed, namespace, set),
-            };
-            if !may {
-                return Err(result_code::ROLE_VIOLATION);
+            if writes && is_monitor {
+                account.check_some_write_in(place.0)?;
+            } else {
+                account.check(needed_by(command), place)?;
             }
             let (rate, limit): (&Rate, _) = if writes {
                 (&account.usage.writes, account.write_quota)
@@ -129,7 +123,7 @@ impl Access {
             };
             let taken = rate.take(limit, served.namespace.now_ms());
             taken.then_some(()).ok_or(result_code::QUOTA_EXCEEDED)
-        });
+        };
         let action = || {
             let verb = match command.verb() {
                 Verb::Read => "read",
@@ -137,9 +131,9 @@ impl Access {
                 Verb::Write => "write",
                 Verb::Delete => "delete",
             };
-            format!("{verb} {} of {}", command.digest, place(namespace, set))
+            format!("{verb} {} of {}", command.digest, shown(place))
         };
-        self.noted(may, namespace, set, action)
+        self.check(place, check, action).map(drop)
     }
 
     /// Checks a query, or a background query. Returns the limit that all queries of the user share.
@@ -153,10 +147,8 @@ impl Access {
             return Ok(None);
         }
         let fields = &message.fields;
-        let (namespace, set) = (
-            served.namespace.name().as_bytes(),
-            fields.get(Field::Set).unwrap_or_default(),
-        );
+        let set = fields.get(Field::Set).unwrap_or_default();
+        let place = (served.namespace.name().as_bytes(), set);
         let calls = fields.has(Field::UdfPackage) || fields.has(Field::UdfKind);
         let writes =
             message.head.info2.contains(Info2::WRITE) || fields.get(Field::UdfKind) == Some(&[2]);
@@ -166,25 +158,20 @@ impl Access {
             Permissions::READ
         };
         needed.set(Permissions::CALL, calls);
-        let mut limit = None;
-        let may = self.current().and_then(|account| {
-            let Some(account) = account else {
-                return Ok(());
-            };
+        let check = |account: &Account| {
+            account.check(needed, place)?;
             let [of_reads, of_writes] = &account.usage.queries;
-            limit = if writes {
+            Ok(if writes {
                 RateLimit::new(account.write_quota, Arc::clone(of_writes))
             } else {
                 RateLimit::new(account.read_quota, Arc::clone(of_reads))
-            };
-            let may = account.has(needed, namespace, set);
-            may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
-        });
+            })
+        };
         let action = || {
             let kind = if writes { "background query" } else { "query" };
-            format!("{kind} of {}", place(namespace, set))
+            format!("{kind} of {}", shown(place))
         };
-        self.noted(may, namespace, set, action).map(|()| limit)
+        self.check(place, check, action).map(Option::flatten)
     }
 
     /// Whether the client has logged in, or need not.
@@ -197,8 +184,8 @@ impl Access {
         if self.security.is_none() {
             return Ok(());
         }
-        let may = self.current().map(drop);
-        self.noted(may, b"", b"", || "request".to_owned())
+        let action = || "request".to_owned();
+        self.check((b"", b""), |_| Ok(()), action).map(drop)
     }
 
     /// Checks an info command that needs one of these, in a namespace and set if it is about one.
@@ -208,44 +195,44 @@ impl Access {
         needed: Permissions,
         (namespace, set): (&str, &str),
     ) -> Result<(), u8> {
-        let may = self.current().and_then(|account| {
-            let may = account
-                .is_none_or(|account| account.has(needed, namespace.as_bytes(), set.as_bytes()));
-            may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
-        });
+        let place = (namespace.as_bytes(), set.as_bytes());
+        let may = self
+            .current()
+            .and_then(|account| account.map_or(Ok(()), |account| account.check(needed, place)));
         let is_change = !needed.is_empty();
-        if let Some(security) = &self.security
-            && (is_change || may.is_err())
-        {
-            let code = may.err().unwrap_or(result_code::OK);
-            let action = format!(
-                "info {name} {}",
-                place(namespace.as_bytes(), set.as_bytes())
-            );
-            security.note(self.user(), self.peer, action.trim_end(), code);
+        if is_change || may.is_err() {
+            let action = format!("info {name} {}", shown(place));
+            self.note(action.trim_end(), may);
         }
         may
     }
 
-    /// Notes a refusal, and a request that is to be noted.
-    fn noted(
-        &self,
-        may: Result<(), u8>,
-        namespace: &[u8],
-        set: &[u8],
+    /// Looks at the user, if there is one. Notes a refusal, and a request that is to be noted.
+    fn check<T>(
+        &mut self,
+        (namespace, set): Place<'_>,
+        look: impl FnOnce(&Account) -> Result<T, u8>,
         action: impl FnOnce() -> String,
-    ) -> Result<(), u8> {
-        if let Some(security) = &self.security
-            && (may.is_err() || security.audit.has_data(namespace, set))
-        {
-            let code = may.err().unwrap_or(result_code::OK);
-            security.note(self.user(), self.peer, &action(), code);
+    ) -> Result<Option<T>, u8> {
+        let account = self.current();
+        let seen = account.and_then(|account| account.map(look).transpose());
+        let may = seen.as_ref().map_or_else(|code| Err(*code), |_| Ok(()));
+        let is_noted = |security: &Arc<Security>| security.audit.has_data(namespace, set);
+        if may.is_err() || self.security.as_ref().is_some_and(is_noted) {
+            self.note(&action(), may);
         }
-        may
+        seen
+    }
+
+    fn note(&self, action: &str, may: Result<(), u8>) {
+        if let Some(security) = &self.security {
+            let code = may.err().unwrap_or(result_code::OK);
+            security.note(self.user(), self.peer, action, code);
+        }
     }
 }
 
-fn place(namespace: &[u8], set: &[u8]) -> String {
+fn shown((namespace, set): Place<'_>) -> String {
     let text = |name| String::from_utf8_lossy(name).escape_debug().to_string();
     match (namespace, set) {
         ([], _) => String::new(),

@@ -9,6 +9,9 @@ use super::privilege::{Permissions, Privilege};
 use super::usage::Usage;
 use crate::server::result_code;
 
+/// A namespace and a set of it; empty: none, or all.
+pub(super) type Place<'a> = (&'a [u8], &'a [u8]);
+
 /// The rights of a user, as of a version of all users and roles.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -26,7 +29,13 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub(super) fn has(&self, needed: Permissions, namespace: &[u8], set: &[u8]) -> bool {
+    /// Refuses what the user may not do.
+    pub(super) fn check(&self, needed: Permissions, (namespace, set): Place<'_>) -> Result<(), u8> {
+        let may = self.has(needed, (namespace, set));
+        may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
+    }
+
+    pub(super) fn has(&self, needed: Permissions, (namespace, set): Place<'_>) -> bool {
         let there = self.privileges.iter();
         let there = there.filter(|privilege| privilege.covers(namespace, set));
         there
@@ -35,11 +44,12 @@ impl Account {
             .contains(needed)
     }
 
-    /// Whether the user may write records of any set of a namespace.
-    pub(super) fn writes_somewhere_in(&self, namespace: &[u8]) -> bool {
-        self.privileges.iter().any(|privilege| {
+    /// Refuses a user who may write records of no set of a namespace.
+    pub(super) fn check_some_write_in(&self, namespace: &[u8]) -> Result<(), u8> {
+        let may = self.privileges.iter().any(|privilege| {
             privilege.reaches(namespace) && privilege.permissions().contains(Permissions::WRITE)
-        })
+        });
+        may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
     }
 
     pub(super) fn check_address(&self, peer: IpAddr) -> Result<(), u8> {

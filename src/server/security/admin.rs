@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use super::access::Access;
 use super::account::Account;
-use super::directory::{Changed, UserRole};
+use super::directory::{Changed, UserDirectory, UserRole};
 use super::password::{BadToken, StoredPassword};
 use super::privilege::{Permissions, Privilege, short_text};
 use super::users::Security;
@@ -142,7 +142,7 @@ impl Access {
 }
 
 fn is_administrator(account: &Account) -> bool {
-    account.has(Permissions::USERS, b"", b"")
+    account.has(Permissions::USERS, (b"", b""))
 }
 
 /// The user or role that a command is about, for the audit log.
@@ -199,11 +199,19 @@ impl<'a> Asked<'a> {
         stored.ok_or(result_code::INVALID_PASSWORD)
     }
 
+    fn optional_text(&self, number: u8) -> Changed<Option<&'a str>> {
+        let is_there = self.fields.by_number(number).is_some();
+        is_there.then(|| self.text(number)).transpose()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut UserDirectory) -> Changed) -> Changed {
+        self.security.change(change)
+    }
+
     /// Changes a role that was created.
     fn change_role(&self, change: impl FnOnce(&mut UserRole) -> Changed) -> Changed {
         let name = self.text(field::ROLE)?;
-        self.security
-            .change(|directory| change(directory.role_mut(name)?))
+        self.change(|directory| change(directory.role_mut(name)?))
     }
 }
 
@@ -255,14 +263,12 @@ fn authenticate(asked: &mut Asked<'_>) -> Changed {
 
 fn create_user(asked: &mut Asked<'_>) -> Changed {
     let (user, password, roles) = (asked.text(field::USER)?, asked.password()?, asked.roles()?);
-    asked
-        .security
-        .change(|directory| directory.create_user(user, password, &roles))
+    asked.change(|directory| directory.create_user(user, password, &roles))
 }
 
 fn drop_user(asked: &mut Asked<'_>) -> Changed {
     let user = asked.text(field::USER)?;
-    asked.security.change(|directory| directory.drop_user(user))
+    asked.change(|directory| directory.drop_user(user))
 }
 
 fn set_password(asked: &mut Asked<'_>) -> Changed {
@@ -284,9 +290,7 @@ fn change_password(asked: &mut Asked<'_>) -> Changed {
 
 /// All sessions of the user end, but for the connection that asks.
 fn change_password_of(asked: &mut Asked<'_>, user: &str, password: StoredPassword) -> Changed {
-    asked
-        .security
-        .change(|directory| directory.set_password(user, password))?;
+    asked.change(|directory| directory.set_password(user, password))?;
     if asked.access.user() == Some(user) {
         asked.access.log_in(asked.security.account(user)?)?;
     }
@@ -295,16 +299,12 @@ fn change_password_of(asked: &mut Asked<'_>, user: &str, password: StoredPasswor
 
 fn grant_roles(asked: &mut Asked<'_>) -> Changed {
     let (user, roles) = (asked.text(field::USER)?, asked.roles()?);
-    asked
-        .security
-        .change(|directory| directory.grant_roles(user, &roles))
+    asked.change(|directory| directory.grant_roles(user, &roles))
 }
 
 fn revoke_roles(asked: &mut Asked<'_>) -> Changed {
     let (user, roles) = (asked.text(field::USER)?, asked.roles()?);
-    asked
-        .security
-        .change(|directory| directory.revoke_roles(user, &roles))
+    asked.change(|directory| directory.revoke_roles(user, &roles))
 }
 
 fn create_role(asked: &mut Asked<'_>) -> Changed {
@@ -313,19 +313,15 @@ fn create_role(asked: &mut Asked<'_>) -> Changed {
     if asked.has(field::PRIVILEGES) {
         role.privileges = asked.privileges()?.into_iter().collect();
     }
-    if asked.has(field::ALLOWLIST) {
-        role.set_allowlist(asked.text(field::ALLOWLIST)?)?;
-    }
+    role.set_allowlist(asked.optional_text(field::ALLOWLIST)?.unwrap_or_default())?;
     role.read_quota = asked.quota(field::READ_QUOTA)?.unwrap_or(0);
     role.write_quota = asked.quota(field::WRITE_QUOTA)?.unwrap_or(0);
-    asked
-        .security
-        .change(|directory| directory.create_role(name, role))
+    asked.change(|directory| directory.create_role(name, role))
 }
 
 fn drop_role(asked: &mut Asked<'_>) -> Changed {
     let name = asked.text(field::ROLE)?;
-    asked.security.change(|directory| directory.drop_role(name))
+    asked.change(|directory| directory.drop_role(name))
 }
 
 fn grant_privileges(asked: &mut Asked<'_>) -> Changed {
@@ -345,10 +341,7 @@ fn revoke_privileges(asked: &mut Asked<'_>) -> Changed {
 }
 
 fn set_allowlist(asked: &mut Asked<'_>) -> Changed {
-    let list = match asked.has(field::ALLOWLIST) {
-        true => asked.text(field::ALLOWLIST)?,
-        false => "",
-    };
+    let list = asked.optional_text(field::ALLOWLIST)?.unwrap_or_default();
     asked.change_role(|role| role.set_allowlist(list))
 }
 
@@ -364,8 +357,7 @@ fn set_quotas(asked: &mut Asked<'_>) -> Changed {
 
 /// A row for one user or all. A user who may not change users sees itself only.
 fn query_users(asked: &mut Asked<'_>) -> Changed {
-    let named = asked.has(field::USER).then(|| asked.text(field::USER));
-    let named = named.transpose()?;
+    let named = asked.optional_text(field::USER)?;
     let may_see_all = asked.access.current()?.is_none_or(is_administrator);
     let own = asked.access.user().map(str::to_owned);
     if !may_see_all && named.is_some() && named != own.as_deref() {
@@ -420,8 +412,7 @@ fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &m
 
 /// A row for one role or all. A user who may not change users sees the own roles only.
 fn query_roles(asked: &mut Asked<'_>) -> Changed {
-    let named = asked.has(field::ROLE).then(|| asked.text(field::ROLE));
-    let named = named.transpose()?;
+    let named = asked.optional_text(field::ROLE)?;
     let may_see_all = asked.access.current()?.is_none_or(is_administrator);
     let own = asked.access.user().unwrap_or_default().to_owned();
     let rows = asked.security.read(|directory| {

@@ -49,24 +49,18 @@ impl Security {
     /// users, and for an audit log that cannot be opened.
     pub(crate) fn open(store: &Store, options: &SecurityOptions) -> Result<Self> {
         let namespaces = store.namespaces();
-        let mut kept = None;
-        for namespace in &namespaces {
-            if let Some(directory) = namespace.kept_access::<UserDirectory>()? {
-                kept = Some((namespace.clone(), directory));
-                break;
-            }
-        }
-        let (namespace, directory) = match kept {
+        let kept = namespaces.iter().find_map(|namespace| {
+            let kept = namespace.kept_access::<UserDirectory>().transpose()?;
+            Some(kept.map(|directory| (namespace.clone(), directory)))
+        });
+        let (namespace, directory) = match kept.transpose()? {
             Some(kept) => kept,
             None => {
                 let namespace = namespaces.into_iter().next().ok_or_else(|| {
                     Error::parameter("users are kept in a namespace, and the store has none")
                 })?;
-                let hash = options
-                    .first_password
-                    .as_ref()
-                    .map(|password| client_hash(password));
-                let hash = hash.transpose()?;
+                let first = options.first_password.as_ref();
+                let hash = first.map(|password| client_hash(password)).transpose()?;
                 let hash = hash.as_ref().map_or(FIRST_PASSWORD, |hash| hash.as_str());
                 let password = StoredPassword::of(hash.as_bytes())?;
                 let password =
@@ -169,7 +163,7 @@ impl Security {
             self.check_password(user, hash.as_bytes())?;
             let account = self.account(user)?;
             account.check_address(peer)?;
-            let any = needed.iter().any(|needed| account.has(*needed, b"", b""));
+            let any = needed.iter().any(|needed| account.has(*needed, (b"", b"")));
             any.then_some(()).ok_or(result_code::ROLE_VIOLATION)
         };
         let code = check().err().unwrap_or(result_code::OK);

@@ -1,8 +1,7 @@
 //! Counts of transactions and of their records.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::part::TransactionPart;
+use crate::server::counter::Counter;
 use crate::server::counters::{ByOutcome, RequestOutcome};
 use crate::server::result_code;
 
@@ -13,11 +12,11 @@ pub(crate) struct TransactionCounters {
     roll_forward: ByOutcome,
     roll_back: ByOutcome,
     /// Records of transactions that passed their deadline.
-    pub(super) expired_records: AtomicU64,
+    pub(super) expired_records: Counter,
     /// Requests that met a record which another transaction had locked.
-    blocked: AtomicU64,
+    blocked: Counter,
     /// Requests that met another version than the transaction had read.
-    version_mismatches: AtomicU64,
+    version_mismatches: Counter,
 }
 
 impl TransactionCounters {
@@ -30,7 +29,7 @@ impl TransactionCounters {
             _ => None,
         };
         if let Some(met) = met {
-            met.fetch_add(1, Ordering::Relaxed);
+            met.count();
         }
         let counters = match part {
             TransactionPart::Verify => &self.verify,
@@ -46,34 +45,21 @@ impl TransactionCounters {
 
     /// All counts, by Aerospike's names.
     pub(super) fn by_name(&self) -> Vec<(String, u64)> {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut pairs = Vec::new();
         for (kind, counts) in [
             ("mrt_verify_read", &self.verify),
             ("mrt_roll_forward", &self.roll_forward),
             ("mrt_roll_back", &self.roll_back),
         ] {
-            let errors = [
-                RequestOutcome::NotFound,
-                RequestOutcome::FilteredOut,
-                RequestOutcome::Error,
-            ];
-            let errors = errors.map(|outcome| counts.get(outcome)).iter().sum();
-            pairs.push((
-                format!("{kind}_success"),
-                counts.get(RequestOutcome::Success),
-            ));
-            pairs.push((format!("{kind}_error"), errors));
-            pairs.push((
-                format!("{kind}_timeout"),
-                counts.get(RequestOutcome::Timeout),
-            ));
+            counts.add_to(&mut pairs, kind, &[]);
         }
-        let expired = load(&self.expired_records);
-        pairs.push(("mrt_monitor_roll_back_success".to_owned(), expired));
-        pairs.push(("fail_mrt_blocked".to_owned(), load(&self.blocked)));
-        let mismatches = load(&self.version_mismatches);
-        pairs.push(("fail_mrt_version_mismatch".to_owned(), mismatches));
+        for (name, counter) in [
+            ("mrt_monitor_roll_back_success", &self.expired_records),
+            ("fail_mrt_blocked", &self.blocked),
+            ("fail_mrt_version_mismatch", &self.version_mismatches),
+        ] {
+            pairs.push((name.to_owned(), counter.get()));
+        }
         pairs
     }
 }

@@ -322,8 +322,7 @@ impl Transactions {
             &mut state,
             Some(TransactionEnd::Aborted),
         );
-        let counter = &self.counters.expired_records;
-        counter.fetch_add(records, Ordering::Relaxed);
+        self.counters.expired_records.add(records);
     }
 
     /// Rolls back the transactions that have passed their deadline, except one that a request is using now.

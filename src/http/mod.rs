@@ -1,14 +1,15 @@
 //! One request and its answer, of HTTP/1.1 as much as a read-only endpoint needs. Every connection
-//! serves one request, in bounded time and memory.
+//! serves one request, in bounded time and memory. `endpoint`: a listener and its threads.
+
+mod endpoint;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use percent_encoding::percent_decode_str;
-use serde::Serialize;
+pub(crate) use endpoint::{Endpoint, EndpointOptions, resolve};
 
-use crate::{Error, Result as StoreResult};
+use crate::basic_login::BASIC_CHALLENGE;
 
 /// The longest head of a request.
 const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -28,28 +29,28 @@ const DRAIN: Duration = Duration::from_millis(200);
 
 /// What a client asks for.
 #[derive(Debug)]
-pub(super) struct HttpRequest<'a> {
-    pub(super) path: &'a str,
+pub(crate) struct HttpRequest<'a> {
+    pub(crate) path: &'a str,
     /// Empty if there is none.
-    pub(super) query: &'a str,
+    pub(crate) query: &'a str,
     /// The header `Accept`, empty if there is none.
-    pub(super) accept: &'a str,
+    pub(crate) accept: &'a str,
     /// The header `Authorization`, empty if there is none.
-    pub(super) authorization: &'a str,
+    pub(crate) authorization: &'a str,
 }
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Response {
-    pub(super) status: &'static str,
-    pub(super) content_type: &'static str,
+pub(crate) struct Response {
+    pub(crate) status: &'static str,
+    pub(crate) content_type: &'static str,
     /// Further headers, each ended by CR LF.
-    pub(super) headers: String,
-    pub(super) body: Vec<u8>,
+    pub(crate) headers: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Response {
-    pub(super) fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status: "200 OK",
             content_type,
@@ -58,14 +59,7 @@ impl Response {
         }
     }
 
-    pub(super) fn json(body: &impl Serialize) -> Self {
-        serde_json::to_string(body).map_or_else(
-            |error| Self::refused("500 Internal Server Error", &error.to_string()),
-            |json| Self::ok("application/json", json),
-        )
-    }
-
-    pub(super) fn refused(status: &'static str, why: &str) -> Self {
+    pub(crate) fn refused(status: &'static str, why: &str) -> Self {
         Self {
             status,
             content_type: "text/plain; charset=utf-8",
@@ -73,29 +67,14 @@ impl Response {
             body: format!("{why}\n").into(),
         }
     }
-}
 
-impl From<&Error> for Response {
-    fn from(error: &Error) -> Self {
-        let status = match error {
-            Error::Parameter(_) => "400 Bad Request",
-            Error::Namespace(_) => "404 Not Found",
-            Error::ChangesLost { .. } => "410 Gone",
-            _ => "500 Internal Server Error",
-        };
-        Self::refused(status, &error.to_string())
+    /// Asks for a login.
+    pub(crate) fn unauthorized(why: &str) -> Self {
+        Self {
+            headers: BASIC_CHALLENGE.to_owned(),
+            ..Self::refused("401 Unauthorized", why)
+        }
     }
-}
-
-/// Returns the names and values of a query.
-pub(super) fn query_pairs(query: &str) -> impl Iterator<Item = StoreResult<(&str, String)>> {
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs.map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let text = percent_decode_str(value).decode_utf8();
-        let wrong = |_| Error::parameter(format!("{name}=\"{value}\" is no text in UTF-8"));
-        Ok((name, text.map_err(wrong)?.into_owned()))
-    })
 }
 
 /// Reads the request of a connection, asks `answer`, and sends its response. `local_only`: requests
@@ -103,15 +82,15 @@ pub(super) fn query_pairs(query: &str) -> impl Iterator<Item = StoreResult<(&str
 ///
 /// # Errors
 /// If the connection breaks, or the client does not take the answer in time.
-pub(super) fn serve(
+fn serve(
     stream: &mut Channel<'_>,
     local_only: bool,
     answer: impl FnOnce(&HttpRequest<'_>) -> Response,
 ) -> io::Result<()> {
     let began = Instant::now();
-    let mut head = Vec::new();
-    let (response, is_read) = match read_head(stream, &mut head, began + ARRIVAL) {
-        Ok(true) => match parse(&head, local_only) {
+    let mut received = Vec::new();
+    let (response, is_read) = match read_head(stream, &mut received, began + ARRIVAL) {
+        Ok(true) => match parse(&received, local_only) {
             Ok(request) => (answer(&request), true),
             Err(refused) => (refused, false),
         },
@@ -119,6 +98,9 @@ pub(super) fn serve(
         Ok(false) => return Ok(()),
         Err(refused) => (refused, false),
     };
+    // It may have a password in it.
+    #[cfg(feature = "server")]
+    zeroize::Zeroize::zeroize(&mut received);
     let head = format!(
         "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
         response.status,
@@ -136,10 +118,10 @@ pub(super) fn serve(
 }
 
 /// The stream of a connection: plain, or encrypted.
-pub(super) struct Channel<'a> {
-    pub(super) socket: &'a TcpStream,
+struct Channel<'a> {
+    socket: &'a TcpStream,
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<rustls::ServerConnection>,
+    tls: Option<rustls::ServerConnection>,
 }
 
 impl Channel<'_> {
