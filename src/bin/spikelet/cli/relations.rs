@@ -14,7 +14,7 @@ use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
 use super::{CommandFailure, CommandOutcome};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, key};
+use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `relations`.
 #[derive(Debug, Args)]
@@ -155,24 +155,15 @@ impl Relation {
             let (bin, to) = (part("/", &side.bin), part(" to ", &side.to));
             format!("{}: {}{bin}{to}", side.role, side.set)
         };
-        let largest = |stats: &SideStats| stats.largest.as_ref().map(|(_, elements)| *elements);
-        let largest_key =
-            |stats: &SideStats| stats.largest.as_ref().map(|(largest, _)| key(largest));
+        let rows = declared.sides.iter().zip(&self.stats).map(|(side, stats)| {
+            let largest = stats.largest.as_ref();
+            (name(side), largest.map(|(largest, _)| key(largest)), stats)
+        });
         section.table(ReportTable::of(
             "Sides, by set and bin",
-            declared.sides.iter().zip(&self.stats),
-            &[
-                ("side", &|(side, _)| Cell::text(name(side))),
-                ("records", &|(_, of)| Cell::count(of.records)),
-                ("elements", &|(_, of)| Cell::count(of.elements)),
-                ("p99", &|(_, of)| Cell::count(of.elements_p99)),
-                ("largest", &|(_, of)| Cell::count(largest(of))),
-                ("of", &|(_, of)| Cell::optional(largest_key(of), Cell::text)),
-                ("sharded", &|(_, of)| Cell::count(of.sharded)),
-                ("largest record", &|(_, of)| {
-                    Cell::bytes(of.record_bytes_max)
-                }),
-            ],
+            rows,
+            "side: 0 | records | elements | p99: elements_p99 | largest: largest/1 | of: 1 | sharded | \
+             largest record: record_bytes_max B",
         ))
     }
 }

@@ -14,7 +14,7 @@ use spikelet::{Key, Store};
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
 use super::{CommandFailure, CommandOutcome};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, key};
+use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `shards`.
 #[derive(Debug, Args)]
@@ -118,19 +118,14 @@ impl CollectionLine {
             let (key, status) = (key(&record.key), record.status);
             section = section.fact("leftover", format!("{key} ({status}): no read uses it"));
         }
+        let rows = found.companions.iter().map(|one| {
+            let frozen = if one.frozen { ", frozen" } else { "" };
+            (key(&one.key), format!("{}{frozen}", one.status), one)
+        });
         section.table(ReportTable::of(
             "Companions",
-            &found.companions,
-            &[
-                ("companion", &|one| Cell::text(key(&one.key))),
-                ("elements", &|one| Cell::count(one.elements)),
-                ("size", &|one| Cell::bytes(one.bytes)),
-                ("epoch", &|one| Cell::text(one.epoch.to_string())),
-                ("state", &|one| {
-                    let frozen = if one.frozen { ", frozen" } else { "" };
-                    Cell::text(format!("{}{frozen}", one.status))
-                }),
-            ],
+            rows,
+            "companion: 0 | elements | size: bytes B | epoch # | state: 1",
         ))
     }
 }
@@ -275,21 +270,15 @@ fn list(collections: &[CollectionLine]) -> Section {
             (missing, _) => format!("{scheme}, {missing} MISSING"),
         }
     };
+    let rows = collections.iter().map(|one| {
+        let name = format!("{}/{}/{}", one.namespace, one.set, key(&one.found.key));
+        let bin = one.found.bin.as_deref().unwrap_or("?");
+        (name, bin, state(one), one)
+    });
     let table = ReportTable::of(
         "By namespace, set and key",
-        collections,
-        &[
-            ("collection", &|one| {
-                let key = key(&one.found.key);
-                Cell::text(format!("{}/{}/{key}", one.namespace, one.set))
-            }),
-            ("bin", &|one| {
-                Cell::text(one.found.bin.as_deref().unwrap_or("?"))
-            }),
-            ("elements", &|one| Cell::count(one.found.elements)),
-            ("largest record", &|one| Cell::bytes(one.largest_bytes)),
-            ("state", &|one| Cell::text(state(one))),
-        ],
+        rows,
+        "collection: 0 | bin: 1 | elements | largest record: largest_bytes B | state: 2",
     );
     Section::new(title).table(table.if_any())
 }

@@ -6,7 +6,7 @@ use spikelet::{Namespace, Store};
 
 use super::print::emit_found;
 use super::{CommandFailure, CommandOutcome, StoreArguments};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, decimal, key};
+use crate::report::{Report, ReportTable, Section, bytes, count, decimal, key};
 use crate::sizing::{SecondaryIndexSizing, secondary_indexes_table};
 
 /// How many hot keys are shown.
@@ -123,33 +123,22 @@ impl NamespaceStat {
     }
 
     fn sets_table(&self) -> ReportTable {
-        let name = |set: &SetUsage| match set.name.as_str() {
-            "" => "(no set)".to_owned(),
-            name => name.to_owned(),
-        };
-        ReportTable::of(
-            "Sets",
-            &self.sets,
-            &[
-                ("set", &|set| Cell::text(name(set))),
-                ("records", &|set| Cell::count(set.records)),
-                ("size", &|set| Cell::bytes(set.stored_bytes)),
-            ],
-        )
+        let rows = self.sets.iter().map(|set| match set.name.as_str() {
+            "" => ("(no set)", set),
+            name => (name, set),
+        });
+        ReportTable::of("Sets", rows, "set: 0 | records | size: stored_bytes B")
     }
 
     fn hot_table(&self) -> ReportTable {
-        let digest = |hot: &HotKeyStat| format!("digest {}", hot.digest);
+        let rows = self.hot_keys.iter().map(|hot| {
+            let digest = || format!("digest {}", hot.digest);
+            (hot.key.clone().unwrap_or_else(digest), hot)
+        });
         ReportTable::of(
             "Records that writers fought over",
-            &self.hot_keys,
-            &[
-                ("key", &|hot| {
-                    Cell::text(hot.key.clone().unwrap_or_else(|| digest(hot)))
-                }),
-                ("waits", &|hot| Cell::count(hot.waits)),
-                ("KEY_BUSY", &|hot| Cell::count(hot.key_busy)),
-            ],
+            rows,
+            "key: 0 | waits | KEY_BUSY: key_busy",
         )
     }
 }

@@ -16,7 +16,7 @@ use super::monitor_client::MonitorAddress;
 use super::print::{emit, emit_report, note, screen, shown};
 use super::target::open_closed;
 use super::{CommandFailure, CommandOutcome};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, decimal, duration};
+use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
 use crate::threads::sleep_until;
 
 /// How long a first look may be waited for that has rates.
@@ -349,22 +349,10 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
 /// Returns the table of the kinds of operations that were used; `None`: there are none.
 fn operation_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
     let used = namespace.operations.iter().filter(|one| one.count > 0);
-    let micros = |micros: Option<f64>| {
-        Cell::optional(micros, |micros| {
-            Cell::text(duration(Duration::from_secs_f64(micros / 1e6)))
-        })
-    };
     ReportTable::of(
         "Operations",
-        used,
-        &[
-            ("kind", &|one| Cell::text(printable(&one.kind))),
-            ("a second", &|one| Cell::decimal(one.per_s, 0)),
-            ("p50", &|one| micros(one.p50_us)),
-            ("p99", &|one| micros(one.p99_us)),
-            ("p99.9", &|one| micros(one.p999_us)),
-            ("in all", &|one| Cell::count(one.count)),
-        ],
+        used.map(|one| (printable(&one.kind), one)),
+        "kind: 0 | a second: per_s .0 | p50: p50_us us | p99: p99_us us | p99.9: p999_us us | in all: count",
     )
     .if_any()
 }
@@ -377,26 +365,17 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
 }
 
 fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
-    let rate = |rate: Option<f64>| Cell::decimal(rate, 1);
-    let digest = |hot: &HotRecordSnapshot| format!("digest {}", hot.digest);
+    let rows = hot.iter().map(|hot| {
+        let digest = || format!("digest {}", hot.digest);
+        let key = printable(&hot.key.clone().unwrap_or_else(digest));
+        let set = hot.set.as_deref().map_or("(gone)".to_owned(), set_name);
+        (key, set, shards(hot), hot)
+    });
     ReportTable::of(
         "Records that writers fight over",
-        hot,
-        &[
-            ("key", &|hot| {
-                Cell::text(printable(&hot.key.clone().unwrap_or_else(|| digest(hot))))
-            }),
-            ("set", &|hot| {
-                Cell::text(hot.set.as_deref().map_or("(gone)".to_owned(), set_name))
-            }),
-            ("writes/s", &|hot| rate(hot.writes_per_s)),
-            ("waits/s", &|hot| rate(hot.waits_per_s)),
-            ("KEY_BUSY/s", &|hot| rate(hot.key_busy_per_s)),
-            ("waits", &|hot| Cell::count(hot.waits)),
-            ("KEY_BUSY", &|hot| Cell::count(hot.key_busy)),
-            ("size", &|hot| Cell::bytes(hot.bytes)),
-            ("shards", &|hot| Cell::text(shards(hot))),
-        ],
+        rows,
+        "key: 0 | set: 1 | writes/s: writes_per_s .1 | waits/s: waits_per_s .1 | KEY_BUSY/s: key_busy_per_s .1 | waits | \
+         KEY_BUSY: key_busy | size: bytes B | shards: 2",
     )
 }
 
@@ -410,15 +389,14 @@ fn shards(hot: &HotRecordSnapshot) -> String {
 }
 
 fn collection_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
+    let rows = namespace.collections.iter().map(|one| {
+        let [key, bin, scheme] = [&one.key, &one.bin, &one.scheme].map(|text| printable(text));
+        [key, set_name(&one.set), bin, scheme]
+    });
     ReportTable::of(
         "Sharded collections: hot, or changed of late",
-        &namespace.collections,
-        &[
-            ("root", &|one| Cell::text(printable(&one.key))),
-            ("set", &|one| Cell::text(set_name(&one.set))),
-            ("bin", &|one| Cell::text(printable(&one.bin))),
-            ("state", &|one| Cell::text(printable(&one.scheme))),
-        ],
+        rows,
+        "root: 0 | set: 1 | bin: 2 | state: 3",
     )
     .if_any()
 }
@@ -428,31 +406,21 @@ fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
         0 => "one record".to_owned(),
         shards => count(shards),
     };
+    let rows = namespace.transitions.iter().map(|one| {
+        let [key, bin, name] = [&one.key, &one.bin, &one.transition].map(|text| printable(text));
+        let transition = format!("{name} from {}", from(one.shards));
+        let companions = format!("{} of {}", count(one.done), count(one.total));
+        let state = match (&one.refused, one.ended) {
+            (Some(why), _) => format!("refused: {}", printable(why)),
+            (None, true) => "ended".to_owned(),
+            (None, false) => "under way".to_owned(),
+        };
+        [key, set_name(&one.set), bin, transition, companions, state]
+    });
     ReportTable::of(
         "Latest transitions",
-        &namespace.transitions,
-        &[
-            ("root", &|one| Cell::text(printable(&one.key))),
-            ("set", &|one| Cell::text(set_name(&one.set))),
-            ("bin", &|one| Cell::text(printable(&one.bin))),
-            ("transition", &|one| {
-                Cell::text(format!(
-                    "{} from {}",
-                    printable(&one.transition),
-                    from(one.shards)
-                ))
-            }),
-            ("companions", &|one| {
-                Cell::text(format!("{} of {}", count(one.done), count(one.total)))
-            }),
-            ("state", &|one| {
-                Cell::text(match (&one.refused, one.ended) {
-                    (Some(why), _) => format!("refused: {}", printable(why)),
-                    (None, true) => "ended".to_owned(),
-                    (None, false) => "under way".to_owned(),
-                })
-            }),
-        ],
+        rows,
+        "root: 0 | set: 1 | bin: 2 | transition: 3 | companions: 4 | state: 5",
     )
     .if_any()
 }

@@ -9,7 +9,7 @@ use spikelet::storage::{OpeningStep, Verification};
 use super::print::{ProgressUnit, emit_found, progress};
 use super::shards::CollectionLine;
 use super::{CommandFailure, CommandOutcome, StoreArguments};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count};
+use crate::report::{Report, ReportTable, Section, bytes, count};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -90,16 +90,7 @@ impl NamespaceCheck {
                 "snapshot disagrees in",
                 format!("{disagreements} records{compared}"),
             );
-        let table = ReportTable::of(
-            "Places",
-            &found.places,
-            &[
-                ("device", &|place| Cell::count(place.device as u64)),
-                ("offset", &|place| Cell::text(place.offset.to_string())),
-                ("bytes", &|place| Cell::count(place.bytes)),
-                ("what", &|place| Cell::text(&place.what)),
-            ],
-        );
+        let table = ReportTable::of("Places", &found.places, "device | offset # | bytes | what");
         section.table(table.if_any())
     }
 }

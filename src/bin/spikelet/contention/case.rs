@@ -215,7 +215,6 @@ pub(crate) struct Case {
 impl Settings {
     /// Returns how many writers may wait for a record, as the engine counts (`max_waiters`).
     /// `None`: any number.
-    #[must_use]
     pub(crate) const fn max_waiters(&self) -> Option<usize> {
         match self.limit {
             0 => None,
@@ -401,7 +400,6 @@ impl Case {
     }
 
     /// Returns the name of the case's files: `open-50_shards-8`, `closed-16_shards-hourly`.
-    #[must_use]
     pub(crate) fn file_name(&self) -> String {
         let load = match self.load {
             Arrivals::Open { rate } => format!("open-{rate}"),
@@ -417,7 +415,6 @@ impl Case {
 
     /// Returns whether each write goes to a random shard. A counter's handle takes its shards in
     /// turn, which is better; on a virtual clock each write comes as from a handle of its own.
-    #[must_use]
     pub(crate) fn is_spread_at_random(&self) -> bool {
         self.settings.is_virtual
             || self.settings.write != Write::Increment
@@ -425,7 +422,6 @@ impl Case {
     }
 
     /// Returns whether the collection is sharded while the row runs.
-    #[must_use]
     pub(crate) fn activates(&self) -> bool {
         self.settings.activate_at.is_some()
             && matches!(self.layout, RowLayout::Hashed(shards) if shards > 1)

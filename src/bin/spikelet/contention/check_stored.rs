@@ -113,7 +113,6 @@ fn look(case: &Case, ledger: &Ledger, dir: &Path) -> Result<Correctness> {
 
 impl StoredCheck {
     /// Builds the report.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
         let mut section = Section::new("Correctness");
         if self.rows.is_empty() {

@@ -4,12 +4,12 @@ use super::activation_section::{shards_over_time, table_lines};
 use super::case::Write;
 use super::charts;
 use super::comparison::Comparison;
-use super::format::{load, millis, share};
+use super::format::load;
 use super::ledger::Correctness;
 use super::row::ReportRow;
 use super::run::{FinishedRun, Interruption};
 use super::threshold::{ConditionResult, Demand};
-use crate::report::{Cell, Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal};
+use crate::report::{Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal};
 use crate::verdict::contention::{Headline, rules_table};
 
 /// The names of result codes that a run may meet.
@@ -100,13 +100,11 @@ fn failing(judged: &ConditionResult, first: &ReportRow, of_rows: usize) -> Strin
 
 impl FinishedRun {
     /// Builds the report with its pictures, for a page.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
         self.report(true)
     }
 
     /// Builds the report for a terminal, without the many numbers behind the pictures.
-    #[must_use]
     pub(crate) fn to_summary(&self) -> Report {
         self.report(false)
     }
@@ -295,24 +293,11 @@ impl FinishedRun {
     }
 
     fn rows_section(&self) -> Section {
-        let lines = self.measured.iter().flat_map(table_lines);
         let table = ReportTable::of(
             "Load by shards; times in ms from the intended time on",
-            lines,
-            &[
-                ("load", &|(load, ..)| Cell::text(load)),
-                ("shards", &|(_, shards, _)| Cell::text(shards)),
-                ("offered", &|(.., line)| Cell::count(line.offered)),
-                ("goodput/s", &|(.., line)| {
-                    let decimals = usize::from(line.goodput_per_s < 1_000.0);
-                    Cell::decimal(line.goodput_per_s, decimals)
-                }),
-                ("KEY_BUSY", &|(.., line)| share(line.key_busy_share)),
-                ("p50", &|(.., line)| millis(line.p50_us)),
-                ("p99", &|(.., line)| millis(line.p99_us)),
-                ("p99.9", &|(.., line)| millis(line.p999_us)),
-                ("max", &|(.., line)| millis(line.max_us)),
-            ],
+            self.measured.iter().flat_map(table_lines),
+            "load: 0 | shards: 1 | offered | goodput/s: goodput_per_s /s | KEY_BUSY: key_busy_share %3 | p50: p50_us ms | \
+             p99: p99_us ms | p99.9: p999_us ms | max: max_us ms",
         );
         let any = |read: fn(&ReportRow) -> bool| self.rows().any(read);
         let mut section = Section::new("Rates, writers and shards").table(table);
@@ -347,35 +332,24 @@ impl FinishedRun {
         let rows = self
             .rows()
             .filter(|row| row.refusals > 0 || !row.errors.is_empty());
+        let rows = rows.map(|row| {
+            let failed = row.errors.iter().map(failed).collect::<Vec<_>>();
+            (load(row), shards_over_time(row), failed, row)
+        });
         ReportTable::of(
             "Refusals, retries, and final result codes, of whole rows",
             rows,
-            &[
-                ("load", &|row| Cell::text(load(row))),
-                ("shards", &|row| Cell::text(shards_over_time(row))),
-                ("refusals", &|row| Cell::count(row.refusals)),
-                ("retries", &|row| Cell::count(row.retries)),
-                ("failed with", &|row| {
-                    Cell::text(row.errors.iter().map(failed).collect::<Vec<_>>().join(", "))
-                }),
-            ],
+            "load: 0 | shards: 1 | refusals | retries | failed with: 2",
         )
     }
 
     fn service_table(&self) -> ReportTable {
-        let caption = "From the time a write was really sent, of whole rows; holds as they were measured; times in ms";
+        let rows = self.rows();
         ReportTable::of(
-            caption,
-            self.rows(),
-            &[
-                ("load", &|row| Cell::text(load(row))),
-                ("shards", &|row| Cell::text(shards_over_time(row))),
-                ("service p50", &|row| millis(row.service_p50_us)),
-                ("service p99", &|row| millis(row.service_p99_us)),
-                ("hold", &|row| millis(row.hold_us)),
-                ("sent late", &|row| Cell::count(row.sent_late)),
-                ("threads", &|row| Cell::count(row.writers)),
-            ],
+            "From the time a write was really sent, of whole rows; holds as they were measured; times in ms",
+            rows.map(|row| (load(row), shards_over_time(row), row)),
+            "load: 0 | shards: 1 | service p50: service_p50_us ms | service p99: service_p99_us ms | hold: hold_us ms | \
+             sent late: sent_late | threads: writers",
         )
     }
 }

@@ -1,6 +1,6 @@
 //! The sections of the report that judge: knees, the guideline, the queueing model.
 
-use super::format::{load, millis, rate_words, share};
+use super::format::{load, rate_words};
 use super::judge::{Finding, Guideline, Knees};
 use super::run::FinishedRun;
 use crate::report::{Cell, ReportTable, Section, Severity, Verdict, decimal, exact, percent};
@@ -22,15 +22,9 @@ impl FinishedRun {
         let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
         let table = ReportTable::of(
             "Measured beside the queueing model; times in ms",
-            expected,
-            &[
-                ("load", &|row| Cell::text(load(row))),
-                ("shards", &|row| Cell::text(row.shards.to_string())),
-                ("KEY_BUSY", &|row| share(row.key_busy_share)),
-                ("model", &|row| share(row.expected_key_busy_share)),
-                ("mean", &|row| millis(row.mean_us)),
-                ("model mean", &|row| millis(row.expected_mean_us)),
-            ],
+            expected.map(|row| (load(row), row)),
+            "load: 0 | shards # | KEY_BUSY: key_busy_share %3 | model: expected_key_busy_share %3 | mean: mean_us ms | \
+             model mean: expected_mean_us ms",
         );
         Some(section.table(table.if_any()))
     }
@@ -72,24 +66,25 @@ fn knees_table(knees: &[Knees]) -> ReportTable {
         Some(rate) => Cell::exact(rate),
         None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
     };
-    ReportTable::of(
+    let mut table = ReportTable::new(
         "Knees, in writes a second",
-        knees,
         &[
-            ("shards", &|knee| Cell::text(knee.shards.to_string())),
-            ("latency knee", &|knee| {
-                rate(knee, knee.is_latency_tested(), knee.latency_rate)
-            }),
-            ("busy knee", &|knee| {
-                rate(knee, knee.is_tested(), knee.busy_rate)
-            }),
-            ("busy knee, model", &|knee| {
-                let modelled = knee.is_modelled.then_some(knee);
-                Cell::optional(modelled, |knee| {
-                    rate(knee, knee.is_tested(), knee.expected_busy_rate)
-                })
-            }),
-            ("capacity", &|knee| Cell::decimal(knee.capacity_per_s, 0)),
+            "shards",
+            "latency knee",
+            "busy knee",
+            "busy knee, model",
+            "capacity",
         ],
-    )
+    );
+    for knee in knees {
+        let modelled = rate(knee, knee.is_tested(), knee.expected_busy_rate);
+        table.row([
+            Cell::text(knee.shards.to_string()),
+            rate(knee, knee.is_latency_tested(), knee.latency_rate),
+            rate(knee, knee.is_tested(), knee.busy_rate),
+            Cell::optional(knee.is_modelled.then_some(modelled), |cell| cell),
+            Cell::decimal(knee.capacity_per_s, 0),
+        ]);
+    }
+    table
 }

@@ -20,7 +20,6 @@ pub(crate) enum RowLayout {
 
 impl RowLayout {
     /// Returns how many records take the writes to one key at any moment.
-    #[must_use]
     pub(crate) const fn live_shards(self) -> u32 {
         match self {
             Self::Hashed(shards) | Self::Timed(_, shards) => shards,
@@ -29,7 +28,6 @@ impl RowLayout {
 
     /// Returns whether time alone distributes the writes, which leaves all writes of a moment in
     /// one record.
-    #[must_use]
     pub(crate) const fn is_time_alone(self) -> bool {
         matches!(self, Self::Timed(_, 1))
     }

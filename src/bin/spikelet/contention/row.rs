@@ -157,7 +157,6 @@ impl ReportRow {
     }
 
     /// Returns whether this row has the same rate or number of writers as another, in any layout.
-    #[must_use]
     pub(crate) fn has_load_of(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.rate == other.rate

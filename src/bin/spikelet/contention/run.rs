@@ -136,7 +136,6 @@ fn cpu() -> Option<String> {
 
 impl FinishedRun {
     /// Judges the rows.
-    #[must_use]
     pub(crate) fn new(settings: &Settings, measured: Vec<Measurement>, judging: &Criteria) -> Self {
         let rows: Vec<&ReportRow> = measured.iter().map(|measured| &measured.row).collect();
         // A row that was activated on the way has no rate of its own at which it is in trouble.
@@ -172,7 +171,6 @@ impl FinishedRun {
     }
 
     /// Adds what an interrupted run lacks.
-    #[must_use]
     pub(crate) fn with(mut self, interruption: Option<Interruption>) -> Self {
         self.interruption = interruption;
         self.verdict = Headline::of(&self);
@@ -187,7 +185,6 @@ impl FinishedRun {
 
     /// Returns the rows as comma-separated values, after a heading. The columns have the names of
     /// the JSON fields.
-    #[must_use]
     pub(crate) fn to_csv(&self) -> String {
         report::csv(self.rows(), CSV_COLUMNS)
     }

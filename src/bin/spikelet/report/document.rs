@@ -63,6 +63,7 @@ pub(crate) enum ReportBlock {
 
 /// A section of a report, with an entry in its menu.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
 pub(crate) struct Section {
     /// The heading.
     pub(crate) title: String,
@@ -72,7 +73,6 @@ pub(crate) struct Section {
 
 impl Section {
     /// Returns an empty section.
-    #[must_use]
     pub(crate) fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -81,13 +81,11 @@ impl Section {
     }
 
     /// Adds a paragraph.
-    #[must_use]
     pub(crate) fn paragraph(self, words: impl Into<String>) -> Self {
         self.block(ReportBlock::Paragraph(words.into()))
     }
 
     /// Adds a name and its value; neighbours are shown together.
-    #[must_use]
     pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let fact = (name.into(), value.into());
         if let Some(ReportBlock::Facts(facts)) = self.blocks.last_mut() {
@@ -98,13 +96,11 @@ impl Section {
     }
 
     /// Adds a judgement.
-    #[must_use]
     pub(crate) fn verdict(self, verdict: Verdict) -> Self {
         self.block(ReportBlock::Verdict(verdict))
     }
 
     /// Adds a table, if there is one.
-    #[must_use]
     pub(crate) fn table(self, table: impl Into<Option<ReportTable>>) -> Self {
         match table.into() {
             Some(table) => self.block(ReportBlock::Table(table)),
@@ -113,13 +109,11 @@ impl Section {
     }
 
     /// Adds a chart.
-    #[must_use]
     pub(crate) fn chart(self, chart: impl Into<Chart>) -> Self {
         self.block(ReportBlock::Chart(chart.into()))
     }
 
     /// Adds a block.
-    #[must_use]
     pub(crate) fn block(mut self, block: ReportBlock) -> Self {
         self.blocks.push(block);
         self
@@ -128,6 +122,7 @@ impl Section {
 
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
 pub(crate) struct Report {
     /// The subject.
     pub(crate) title: String,
@@ -142,7 +137,6 @@ pub(crate) struct Report {
 
 impl Report {
     /// Returns an empty report.
-    #[must_use]
     pub(crate) fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -151,7 +145,6 @@ impl Report {
     }
 
     /// Makes the report open with a sentence.
-    #[must_use]
     pub(crate) fn lead(
         mut self,
         level: Severity,
@@ -163,27 +156,23 @@ impl Report {
     }
 
     /// Adds a circumstance.
-    #[must_use]
     pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts.push((name.into(), value.into()));
         self
     }
 
     /// Adds a section.
-    #[must_use]
     pub(crate) fn section(mut self, section: Section) -> Self {
         self.sections.push(section);
         self
     }
 
     /// Writes the report as text without colour. Ends with a line feed.
-    #[must_use]
     pub(crate) fn to_text(&self) -> String {
         self.to_text_for(Terminal::default())
     }
 
     /// Writes the report as text for a terminal. Ends with a line feed.
-    #[must_use]
     pub(crate) fn to_text_for(&self, terminal: Terminal) -> String {
         text::write(self, terminal)
     }
@@ -192,7 +181,6 @@ impl Report {
     ///
     /// A block that would make it larger than [`super::html::HTML_BYTES_MAX`] is left out, and its
     /// section says so.
-    #[must_use]
     pub(crate) fn to_html(&self) -> String {
         html::write(self)
     }

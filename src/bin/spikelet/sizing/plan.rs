@@ -248,7 +248,6 @@ fn why(
 
 impl CollectionPlan {
     /// Builds the report of the plan.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
         let rate = Cell::decimal(self.writes_per_s, 1);
         let rows = [

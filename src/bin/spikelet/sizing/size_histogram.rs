@@ -73,32 +73,27 @@ impl SizeHistogram {
     }
 
     /// Returns how many values were counted.
-    #[must_use]
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns the sum of the values.
-    #[must_use]
     pub(crate) const fn total(&self) -> u64 {
         self.total
     }
 
     /// Returns the largest value; 0 if there is none.
-    #[must_use]
     pub(crate) fn max(&self) -> u64 {
         self.counts.last_key_value().map_or(0, |(value, _)| *value)
     }
 
     /// Returns the mean; 0 if there is none.
-    #[must_use]
     pub(crate) fn mean(&self) -> f64 {
         self.total as f64 / self.count.max(1) as f64
     }
 
     /// Returns the least value that `per_mille` of a thousand values do not exceed (nearest rank).
     /// O(different values).
-    #[must_use]
     pub(crate) fn per_mille(&self, per_mille: u64) -> u64 {
         let rank = u128::from(self.count) * u128::from(per_mille);
         self.at_rank(u64::try_from(rank.div_ceil(1000)).unwrap_or(u64::MAX))
@@ -122,14 +117,12 @@ impl SizeHistogram {
     }
 
     /// Returns how many values are larger than this one.
-    #[must_use]
     pub(crate) fn beyond(&self, value: u64) -> u64 {
         let larger = (std::ops::Bound::Excluded(value), std::ops::Bound::Unbounded);
         self.counts.range(larger).map(|(_, count)| count).sum()
     }
 
     /// Returns the usual figures.
-    #[must_use]
     pub(crate) fn distribution(&self) -> Distribution {
         Distribution {
             p50: self.per_mille(500),
@@ -148,7 +141,6 @@ impl SizeHistogram {
 
     /// Returns records and bytes below 1 KiB, up to 128 KiB, 1 MiB, 8 MiB (all inclusive), and
     /// above.
-    #[must_use]
     pub(crate) fn shares(&self) -> Vec<SizeShare> {
         let part = |label, from: u64, to: u64| {
             let (mut records, mut bytes) = (0, 0_u64);

@@ -41,7 +41,6 @@ impl From<LineChart> for Chart {
 
 impl Chart {
     /// Returns what the chart shows, in a few words.
-    #[must_use]
     pub(crate) fn title(&self) -> &str {
         match self {
             Self::Bars(chart) => &chart.title,
@@ -50,7 +49,6 @@ impl Chart {
     }
 
     /// Returns the numbers of the chart.
-    #[must_use]
     pub(crate) fn to_table(&self) -> ReportTable {
         match self {
             Self::Bars(chart) => chart.to_table(),
@@ -61,7 +59,6 @@ impl Chart {
     /// Returns the chart as an `svg` element. `id` must be unique on the page.
     ///
     /// Colours, patterns and sizes of type come from the page's style: it is made to stand in one.
-    #[must_use]
     pub(crate) fn to_svg(&self, id: &str) -> String {
         match self {
             Self::Bars(chart) => bars::draw(chart, id),

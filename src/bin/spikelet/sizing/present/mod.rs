@@ -2,7 +2,6 @@
 //! `tables` fills tables, `charts` draws histograms.
 
 mod charts;
-mod date;
 mod tables;
 
 pub(super) use tables::what_if_table;
@@ -23,7 +22,6 @@ const ROWS_SHOWN: usize = 60;
 
 impl Sizing {
     /// Builds the report of the sizing.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
         let headline = &self.verdict;
         let mut report = Report::new(format!("Sizing of {}", self.source))
@@ -55,7 +53,6 @@ impl Sizing {
     }
 
     /// Returns a row for each set, as comma-separated values.
-    #[must_use]
     pub(crate) fn to_csv(&self) -> String {
         csv(&self.sets, tables::CSV_COLUMNS)
     }
