@@ -7,10 +7,11 @@ use serde::Serialize;
 use spikelet::Store;
 use spikelet::backup::{BackupError, BackupOptions, BackupSummary, Blobs, save};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::host_and_port;
 use super::print::{ProgressUnit, emit_found, note, progress};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, bytes, count};
 
 /// Where servers listen.
@@ -131,7 +132,7 @@ impl BackupReport {
 /// # Errors
 /// A directory without a store, or with one that is in use; an output that is there or cannot be
 /// written.
-pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome> {
     if let Some(host) = &arguments.host {
         return Err(CommandFailure::Input(asbackup(arguments, host)));
     }

@@ -9,11 +9,12 @@ use spikelet::Key;
 use spikelet::changes::{ChangeOptions, ChangeStream, Delivery, Position, Start};
 use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
 use super::target::{only, open_closed};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::key;
 
 /// How many changes are read at once.
@@ -53,7 +54,7 @@ pub(crate) struct ChangesArguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &ChangesArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &ChangesArguments) -> Result<CommandOutcome> {
     match (&arguments.host, &arguments.dir) {
         (Some(host), _) => of_program(host, arguments),
         (None, Some(dir)) => of_closed(dir, arguments),
@@ -64,10 +65,7 @@ pub(crate) fn run(arguments: &ChangesArguments) -> Result<CommandOutcome, Comman
 }
 
 /// Shows what a running program keeps, and goes on with it if that is asked for.
-fn of_program(
-    host: &MonitorAddress,
-    arguments: &ChangesArguments,
-) -> Result<CommandOutcome, CommandFailure> {
+fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<CommandOutcome> {
     if let Some(position) = &arguments.from {
         position.parse::<Position>()?;
     }
@@ -94,7 +92,7 @@ fn of_program(
     })
 }
 
-fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome, CommandFailure> {
+fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome> {
     let store = open_closed(dir, "changes")?;
     let names = store.namespaces().into_iter();
     let names = names.map(|namespace| namespace.name().to_owned()).collect();
@@ -119,7 +117,7 @@ fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome,
     Ok(CommandOutcome::Sound)
 }
 
-fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), CommandFailure> {
+fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<()> {
     loop {
         let batch = changes.next_batch(AT_ONCE, Duration::ZERO)?;
         let batch: Vec<_> = batch.iter().map(ChangeSnapshot::from).collect();
@@ -130,7 +128,7 @@ fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), CommandFail
 }
 
 /// Prints changes. Returns false once the reader has gone.
-fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool, CommandFailure> {
+fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool> {
     let mut text = String::new();
     for change in changes {
         match as_json {

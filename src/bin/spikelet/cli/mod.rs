@@ -44,6 +44,7 @@ mod verify;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::failure::{CommandFailure, Result};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -146,23 +147,6 @@ enum CommandOutcome {
     Interrupted,
 }
 
-/// Why a command could not do its work.
-#[derive(Debug, thiserror::Error)]
-enum CommandFailure {
-    /// Arguments or input that cannot be used.
-    #[error("{0}")]
-    Input(String),
-    /// The store refused.
-    #[error(transparent)]
-    Store(#[from] spikelet::Error),
-    /// A backup could not be made or restored.
-    #[error(transparent)]
-    Backup(#[from] spikelet::backup::BackupError),
-    /// The output cannot be written.
-    #[error("cannot write the output: {0}")]
-    Output(std::io::Error),
-}
-
 impl CommandOutcome {
     const fn damaged_if(is_damaged: bool) -> Self {
         if is_damaged {
@@ -184,7 +168,7 @@ impl From<CommandOutcome> for ExitCode {
 }
 
 /// Prints the completions of a shell.
-fn completions(shell: Shell) -> Result<CommandOutcome, CommandFailure> {
+fn completions(shell: Shell) -> Result<CommandOutcome> {
     let mut script = Vec::new();
     clap_complete::generate(
         shell,
@@ -201,8 +185,8 @@ fn completions(shell: Shell) -> Result<CommandOutcome, CommandFailure> {
 /// # Errors
 /// A file that cannot be read; an empty line.
 #[cfg(any(feature = "cluster", feature = "server"))]
-fn first_line(file: &std::path::Path) -> Result<String, CommandFailure> {
-    let refused = |why: String| CommandFailure::Input(format!("{}: {why}", file.display()));
+fn first_line(file: &std::path::Path) -> Result<String> {
+    let refused = |why: String| CommandFailure::at(file.display(), why);
     let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),

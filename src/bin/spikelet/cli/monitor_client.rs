@@ -4,11 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use crate::failure::CommandFailure;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use spikelet::monitor::{ChangesSnapshot, DEFAULT_PORT, StoreSnapshot, basic_authorization};
-
-use super::CommandFailure;
 
 /// How long a program may take to be reached, and between two pieces of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,9 +11,10 @@ use spikelet::relation::{
 };
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
+use super::CommandOutcome;
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `relations`.
@@ -61,7 +62,7 @@ struct Relation {
 ///
 /// # Errors
 /// A directory without a store, a name that is not declared, records that cannot be read.
-pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome> {
     let found = find(arguments)?;
     if let (Some(name), true) = (&arguments.name, found.relations.is_empty()) {
         return Err(CommandFailure::Input(format!(
@@ -78,7 +79,7 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome, Comm
     Ok(CommandOutcome::Sound)
 }
 
-fn find(arguments: &RelationsArguments) -> Result<FoundRelations, CommandFailure> {
+fn find(arguments: &RelationsArguments) -> Result<FoundRelations> {
     let (name, asked) = (arguments.name.as_deref(), arguments.namespace.as_deref());
     let (target, path) = ReadTarget::open(
         arguments.dir.as_deref(),
@@ -103,7 +104,7 @@ fn relations<S: RecordStore>(
     store: &S,
     namespace: &str,
     name: Option<&str>,
-) -> Result<Vec<Relation>, CommandFailure> {
+) -> Result<Vec<Relation>> {
     let declared = declared_relations(store)?.into_iter();
     declared
         .filter(|declared| name.is_none_or(|name| *declared.name == *name))
@@ -116,7 +117,7 @@ impl Relation {
         store: &S,
         namespace: &str,
         declared: RelationDeclaration,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<Self> {
         let stats = declared.stats(store)?;
         let suggested = declared.suggested_layout(store, &stats)?;
         let mut advice = Vec::new();

@@ -8,9 +8,10 @@ use spikelet::backup::{BackupError, Restore, RestoreOptions, RestoreSummary};
 use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::print::{ProgressUnit, emit_found, note, with_progress};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::Result;
 use crate::report::{Report, count};
 
 /// The highest limit of a namespace: every record legal in the backup's store is legal
@@ -158,7 +159,7 @@ impl RestoreReport {
 ///
 /// # Errors
 /// A backup or store that cannot be used, records that the store refuses.
-pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome> {
     let mut options = RestoreOptions::default();
     if let Some(names) = &arguments.namespace {
         let (from, to) = names.split_once(',').unwrap_or((names, names));
@@ -225,10 +226,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome, Comman
     tell(arguments, found)
 }
 
-fn tell(
-    arguments: &RestoreArguments,
-    found: RestoreReport,
-) -> Result<CommandOutcome, CommandFailure> {
+fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<CommandOutcome> {
     emit_found(arguments.json, "restore", &found, || found.report())?;
     if found.done.cancelled {
         return Ok(CommandOutcome::Interrupted);

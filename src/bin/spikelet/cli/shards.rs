@@ -11,9 +11,10 @@ use spikelet::shard::sharded_records;
 use spikelet::shard::{ShardStatus, ShardedCollection, sharded_collections};
 use spikelet::{Key, Store};
 
+use super::CommandOutcome;
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `shards`.
@@ -156,7 +157,7 @@ impl CollectionSearch<'_> {
     }
 
     /// Looks into a store on disk.
-    fn store(&mut self, store: &Store) -> Result<(), CommandFailure> {
+    fn store(&mut self, store: &Store) -> Result<()> {
         for namespace in namespaces(store, self.namespace)? {
             for set in namespace.sets() {
                 if self.set.is_none_or(|asked| *asked == *set.name) {
@@ -170,7 +171,7 @@ impl CollectionSearch<'_> {
 
     /// Looks into a cluster. Only roots and companions are read.
     #[cfg(feature = "cluster")]
-    fn cluster(&mut self, cluster: &spikelet::cluster::Cluster) -> Result<(), CommandFailure> {
+    fn cluster(&mut self, cluster: &spikelet::cluster::Cluster) -> Result<()> {
         let sets = match self.set {
             Some(set) => vec![set.to_owned()],
             None => cluster.set_names()?,
@@ -185,7 +186,7 @@ impl CollectionSearch<'_> {
 }
 
 /// Searches where the arguments say.
-fn search(arguments: &ShardsArguments) -> Result<CollectionSearch<'_>, CommandFailure> {
+fn search(arguments: &ShardsArguments) -> Result<CollectionSearch<'_>> {
     let mut search = CollectionSearch {
         namespace: arguments.namespace.as_deref(),
         set: arguments.set.as_deref(),
@@ -229,7 +230,7 @@ fn search(arguments: &ShardsArguments) -> Result<CollectionSearch<'_>, CommandFa
 ///
 /// # Errors
 /// A directory without a store, names and keys that are not in it.
-pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome> {
     let CollectionSearch {
         key,
         source,

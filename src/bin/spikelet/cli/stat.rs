@@ -5,7 +5,8 @@ use spikelet::storage::{SetUsage, Stats};
 use spikelet::{Namespace, Store};
 
 use super::print::emit_found;
-use super::{CommandFailure, CommandOutcome, StoreArguments};
+use super::{CommandOutcome, StoreArguments};
+use crate::failure::Result;
 use crate::report::{Report, ReportTable, Section, bytes, count, decimal, key};
 use crate::sizing::{SecondaryIndexSizing, secondary_indexes_table};
 
@@ -147,7 +148,7 @@ impl NamespaceStat {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be read.
-pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
     let store = Store::builder()
         .path(&arguments.dir)
         .read_only(true)

@@ -11,11 +11,12 @@ use clap::{Args, ValueEnum};
 use console::{Key, Term};
 use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::{emit, emit_report, note, screen, shown};
 use super::target::open_closed;
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
 use crate::threads::sleep_until;
 
@@ -107,7 +108,7 @@ impl Order {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use; a program that does not answer.
-pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome> {
     let host = match (&arguments.host, &arguments.dir) {
         (Some(host), _) => host,
         (None, Some(dir)) => return of_closed(dir, arguments),
@@ -232,7 +233,7 @@ impl TopArguments {
 }
 
 /// Shows the counts that a closed store has kept.
-fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome, CommandFailure> {
+fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome> {
     let store = open_closed(dir, "top")?;
     note("a closed store has no rates: it shows the counts of its last clean close");
     let snapshot = StoreSnapshot::of(&store, arguments.keys.unwrap_or(KEYS).into());
@@ -241,7 +242,7 @@ fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome, Com
 }
 
 /// Looks until there are rates: a program that has just started has none for a second.
-fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot, CommandFailure> {
+fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot> {
     let began = Instant::now();
     loop {
         let snapshot = host.look()?;
@@ -260,11 +261,7 @@ fn ended(stop: &AtomicBool) -> CommandOutcome {
     }
 }
 
-fn show(
-    arguments: &TopArguments,
-    source: &str,
-    snapshot: StoreSnapshot,
-) -> Result<(), CommandFailure> {
+fn show(arguments: &TopArguments, source: &str, snapshot: StoreSnapshot) -> Result<()> {
     let most = arguments.keys.unwrap_or(KEYS);
     if arguments.json {
         let looked = ordered(snapshot, most, arguments.sort);

@@ -8,7 +8,8 @@ use spikelet::storage::{OpeningStep, Verification};
 
 use super::print::{ProgressUnit, emit_found, progress};
 use super::shards::CollectionLine;
-use super::{CommandFailure, CommandOutcome, StoreArguments};
+use super::{CommandOutcome, StoreArguments};
+use crate::failure::Result;
 use crate::report::{Report, ReportTable, Section, bytes, count};
 
 /// The object that `--json` prints.
@@ -99,7 +100,7 @@ impl NamespaceCheck {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be opened at all.
-pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
     let bar = progress("checking", 0, ProgressUnit::Count("blocks"));
     let shown = bar.clone();
     let verified = Store::builder().path(&arguments.dir);

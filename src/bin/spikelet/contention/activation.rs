@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use spikelet::Error;
 
 use super::case::Case;
-use super::error::Result;
 use super::measure::{Figures, MeasuredWindow, Tally, TimedWrite};
 use super::target::HotTarget;
+use crate::failure::Result;
 
 /// The pause before a refused activation is tried again.
 const PAUSE: Duration = Duration::from_millis(1);

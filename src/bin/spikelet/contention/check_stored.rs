@@ -6,10 +6,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::case::Case;
-use super::error::Result;
 use super::journal;
 use super::ledger::{Correctness, Ledger};
 use super::target::HotTarget;
+use crate::failure::Result;
 use crate::report::{Report, Section, Severity, Verdict};
 
 /// The comparison of each row with its ledger.

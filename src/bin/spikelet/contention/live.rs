@@ -14,11 +14,11 @@ use spikelet::Error;
 use super::RunResult;
 use super::activation;
 use super::case::{Arrivals, Case, ClusterSettings};
-use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
 use super::measure::{MeasuredWindow, Recorder, Tally};
 use super::schedule::{KeySource, PlannedWrite, arrivals};
 use super::target::HotTarget;
+use crate::failure::{CommandFailure, Result};
 use crate::threads::{on_threads, sleep_until};
 
 /// Threads of an open loop, at least and at most.
@@ -122,7 +122,7 @@ impl LiveRow<'_> {
                     }
                     return Ok(done_ns);
                 }
-                Err(HarnessError::Store(Error::KeyBusy { .. })) => {
+                Err(CommandFailure::Store(Error::KeyBusy { .. })) => {
                     let again = attempt < settings.retries;
                     recorder.lock().refused(wanted_ns, again);
                     let rest = settings.rest(*refused);

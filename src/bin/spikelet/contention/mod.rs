@@ -32,7 +32,6 @@ mod collection;
 mod comparison;
 mod document;
 mod element_id;
-mod error;
 mod findings;
 pub(crate) mod format;
 mod hdr;
@@ -66,7 +65,6 @@ pub(crate) use case::ClusterSettings;
 pub(crate) use case::{Arrivals, Case, Settings, Spread};
 pub(crate) use check_stored::check_stored;
 pub(crate) use comparison::OtherRun;
-pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use judge::{BUSY_KNEE, Finding};
 pub(crate) use layout::RowLayout;
@@ -83,6 +81,7 @@ use self::ledger::Ledger;
 use self::measure::{MeasuredWindow, Tally, TimedWrite};
 use self::processors::ProcessorTimes;
 use self::target::HotTarget;
+use crate::failure::Result;
 pub(crate) use activation::Activation;
 
 /// Runs one case in a fresh store. It takes the time of its settings, or as long as it takes on a

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RunResult;
 use super::case::{Arrivals, Case};
-use super::error::Result;
 use super::ledger::Ledger;
 use super::measure::{MeasuredWindow, Recorder};
 use super::queue::{Arrival, RecordQueue};
 use super::routing::HotRoute;
 use super::schedule::{Holds, KeySource, PlannedWrite, arrivals};
 use super::target::HotTarget;
+use crate::failure::Result;
 
 /// A write on its way.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,6 @@ use spikelet::{
 use super::case::{Case, Write};
 use super::collection::HotCollection;
 use super::element_id::number;
-use super::error::Result;
 use super::hold::HoldingSet;
 use super::journal::{Journal, WriteState};
 use super::layout::RowLayout;
@@ -25,6 +24,7 @@ use super::routing::{EPOCH_2010_MS, HotRoute};
 use super::schedule::Holds;
 #[cfg(feature = "cluster")]
 use super::scratch::{self, ScratchSet};
+use crate::failure::Result;
 
 /// Where rows run.
 #[derive(Clone, Debug)]

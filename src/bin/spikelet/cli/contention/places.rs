@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::super::CommandFailure;
 use super::super::page::unwritable;
+use crate::failure::{CommandFailure, Result};
 
 /// Makes the directory, and sees that a file can be written there.
-pub(super) fn writable(dir: &Path) -> Result<(), CommandFailure> {
+pub(super) fn writable(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)
         .and_then(|()| {
             let probe = dir.join(".spikelet");
@@ -19,7 +19,7 @@ pub(super) fn writable(dir: &Path) -> Result<(), CommandFailure> {
 }
 
 /// Makes the directory for the stores of the rows, unless something is in it.
-pub(super) fn empty(dir: &Path) -> Result<(), CommandFailure> {
+pub(super) fn empty(dir: &Path) -> Result<()> {
     let read = std::fs::create_dir_all(dir).and_then(|()| std::fs::read_dir(dir));
     if read
         .map_err(|error| unwritable(dir, &error))?

@@ -10,7 +10,8 @@ use spikelet::relation::DECLARATION_SET;
 use spikelet::storage::{Clock, SystemClock};
 
 use super::report::ComparedSides;
-use super::{BATCH, CommandFailure, Move, batches, shown};
+use super::{BATCH, Move, batches, shown};
+use crate::failure::Result;
 
 /// For how long the cluster may keep a record that has expired at the source: times to live are
 /// whole seconds.
@@ -38,7 +39,7 @@ fn expires_now(record: &SavedRecord) -> bool {
 impl Move<'_> {
     /// Compares both sides, writes differing records again, and deletes records that only the
     /// cluster has.
-    pub(super) fn compare(&mut self) -> Result<ComparedSides, CommandFailure> {
+    pub(super) fn compare(&mut self) -> Result<ComparedSides> {
         let records = self.position.records;
         let every = self
             .arguments
@@ -94,7 +95,7 @@ impl Move<'_> {
 
     /// Writes a record again. If it has the same bins then and another end, the clocks differ, and
     /// by how much is kept.
-    fn write_again(&mut self, record: &SavedRecord) -> Result<(), CommandFailure> {
+    fn write_again(&mut self, record: &SavedRecord) -> Result<()> {
         let written = std::slice::from_ref(record);
         self.write(written)?;
         if record.void_time != 0 {
@@ -111,8 +112,8 @@ impl Move<'_> {
     /// damaged. Takes memory for the digests of the sets.
     pub(super) fn sweep(
         &mut self,
-        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), CommandFailure>,
-    ) -> Result<Swept, CommandFailure> {
+        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<()>,
+    ) -> Result<Swept> {
         // Read before the source: a record made there meanwhile stays, and one deleted there
         // meanwhile goes.
         let mut theirs = BTreeMap::new();
@@ -163,10 +164,7 @@ impl Move<'_> {
     }
 
     /// Adds the digests of the moved sets that are not in it yet.
-    fn add_digests(
-        &self,
-        all: &mut BTreeMap<String, HashSet<Digest>>,
-    ) -> Result<(), CommandFailure> {
+    fn add_digests(&self, all: &mut BTreeMap<String, HashSet<Digest>>) -> Result<()> {
         for set in &self.position.sets {
             if !all.contains_key(set) {
                 all.insert(set.clone(), self.digests(set)?);
@@ -175,7 +173,7 @@ impl Move<'_> {
         Ok(())
     }
 
-    pub(super) fn digests(&self, set: &str) -> Result<HashSet<Digest>, CommandFailure> {
+    pub(super) fn digests(&self, set: &str) -> Result<HashSet<Digest>> {
         self.patiently_one(|cluster| cluster.digests(set))
     }
 }

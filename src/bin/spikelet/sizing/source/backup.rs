@@ -7,7 +7,8 @@ use spikelet::Metadata;
 use spikelet::backup::{ReadError, Reader, SavedRecord};
 
 use super::input::Input;
-use super::{ProgressSink, SizingError, shown};
+use super::{ProgressSink, shown};
+use crate::failure::{CommandFailure, Result};
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::RecordOrigin;
@@ -21,7 +22,7 @@ pub(super) fn read_all(
     inputs: Vec<(PathBuf, Input)>,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<RecordOrigin, SizingError> {
+) -> Result<RecordOrigin> {
     let total = inputs.iter().map(|(_, input)| input.position().1).sum();
     let mut before = 0;
     for (file, input) in inputs {
@@ -44,14 +45,8 @@ fn read(
     input: Input,
     stats: &mut StatsBySet<'_>,
     done: &mut dyn FnMut(u64),
-) -> Result<(), SizingError> {
-    let failed = |source: ReadError| match source {
-        ReadError::Io(source) => SizingError::read(path)(source),
-        source => SizingError::Backup {
-            path: shown(path).into(),
-            source,
-        },
-    };
+) -> Result<()> {
+    let failed = |error: ReadError| CommandFailure::at(shown(path), error);
     let counter = input.counter();
     let mut reader = Reader::new(input).map_err(failed)?;
     let mut met = 0;

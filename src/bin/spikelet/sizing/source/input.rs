@@ -9,7 +9,8 @@ use std::rc::Rc;
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::{SizingError, shown};
+use super::{shown, unreadable};
+use crate::failure::{CommandFailure, Result};
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -39,9 +40,9 @@ impl Input {
     /// not by names.
     ///
     /// # Errors
-    /// [`SizingError::Empty`] for an input without a byte.
-    pub(super) fn open(path: &Path) -> Result<Self, SizingError> {
-        let failed = SizingError::read(path);
+    /// An input without a byte.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let failed = unreadable(path);
         let input = if path.as_os_str() == STDIN {
             Self::new(Box::new(io::stdin()), 0)
         } else {
@@ -52,7 +53,10 @@ impl Input {
         let mut input = input.map_err(&failed)?;
         // A pipe with a failed writer would look like a store without records.
         if input.fill_buf().map_err(&failed)?.is_empty() {
-            return Err(SizingError::Empty(shown(path)));
+            return Err(CommandFailure::Input(format!(
+                "{} is empty: neither a backup nor JSON lines",
+                shown(path)
+            )));
         }
         Ok(input)
     }

@@ -9,7 +9,8 @@ use spikelet::{Key, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::input::Input;
-use super::{ProgressSink, SizingError, shown};
+use super::{ProgressSink, shown, unreadable};
+use crate::failure::{CommandFailure, Result};
 use crate::report::shortened;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
@@ -36,8 +37,8 @@ pub(super) fn read(
     mut file: Input,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<RecordOrigin, SizingError> {
-    let failed = SizingError::read(path);
+) -> Result<RecordOrigin> {
+    let failed = unreadable(path);
     let mut text = Vec::new();
     let mut keys = HashSet::new();
     let mut number = 0;
@@ -53,11 +54,7 @@ pub(super) fn read(
             break;
         }
         number += 1;
-        let malformed = |what: String| SizingError::Malformed {
-            path: shown(path).into(),
-            line: number,
-            what,
-        };
+        let malformed = |what| CommandFailure::at(format!("{}:{number}", shown(path)), what);
         if read as u64 > LINE_BYTES_MAX {
             return Err(malformed(format!(
                 "the line is longer than {LINE_BYTES_MAX} bytes"
