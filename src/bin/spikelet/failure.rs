@@ -8,6 +8,9 @@ pub(crate) enum CommandFailure {
     /// Arguments or input that cannot be used.
     #[error("{0}")]
     Input(String),
+    /// A program does not answer; it may be there again in a while.
+    #[error("{0}")]
+    Away(String),
     /// The store refused.
     #[error(transparent)]
     Store(#[from] spikelet::Error),

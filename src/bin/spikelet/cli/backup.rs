@@ -69,29 +69,26 @@ struct BackupReport {
 impl BackupReport {
     fn report(&self) -> Report {
         let saved = &self.saved;
-        let mut report = Report::new(format!("Backup of {}", self.path));
-        for namespace in &saved.namespaces {
-            let records = count(namespace.records);
-            report = report.fact(
-                format!("namespace {}", namespace.name),
-                format!("{records} records"),
-            );
-        }
-        if saved.indexes > 0 {
-            report = report.fact("secondary indexes", count(saved.indexes));
-        }
-        report = report
-            .fact("without user key", count(saved.without_key))
-            .fact("damaged, not saved", count(saved.damaged));
-        report = match saved.files.as_slice() {
-            [only] => report.fact("file", only.display().to_string()),
+        let namespaces = saved.namespaces.iter().map(|namespace| {
+            let records = format!("{} records", count(namespace.records));
+            (format!("namespace {}", namespace.name), records)
+        });
+        let indexes = (saved.indexes > 0).then(|| ("secondary indexes", count(saved.indexes)));
+        let files = match saved.files.as_slice() {
+            [only] => Some(("file", only.display().to_string())),
             [first, ..] => {
                 let files = count(saved.files.len() as u64);
-                report.fact("files", format!("{files}, the first: {}", first.display()))
+                Some(("files", format!("{files}, the first: {}", first.display())))
             }
-            [] => report,
+            [] => None,
         };
-        report.fact("size", bytes(saved.bytes))
+        Report::new(format!("Backup of {}", self.path))
+            .facts(namespaces)
+            .facts(indexes)
+            .fact("without user key", count(saved.without_key))
+            .fact("damaged, not saved", count(saved.damaged))
+            .facts(files)
+            .fact("size", bytes(saved.bytes))
     }
 
     fn notes(&self) {
@@ -179,7 +176,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome> {
     };
     emit_found(arguments.json, "backup", &saved, || saved.report())?;
     saved.notes();
-    Ok(CommandOutcome::damaged_if(saved.saved.damaged > 0))
+    Ok(CommandOutcome::Damaged.only_if(saved.saved.damaged > 0))
 }
 
 /// Says how a store behind the wire protocol is saved.

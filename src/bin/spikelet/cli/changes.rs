@@ -13,7 +13,7 @@ use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
-use super::target::{only, open_closed};
+use super::target::{only_of, open_closed};
 use crate::failure::{CommandFailure, Result};
 use crate::report::key;
 
@@ -57,10 +57,7 @@ pub(crate) struct ChangesArguments {
 pub(crate) fn run(arguments: &ChangesArguments) -> Result<CommandOutcome> {
     match (&arguments.host, &arguments.dir) {
         (Some(host), _) => of_program(host, arguments),
-        (None, Some(dir)) => of_closed(dir, arguments),
-        (None, None) => Err(CommandFailure::Input(
-            "give the DIR of a closed store, or --host HOST[:PORT] of a running program".to_owned(),
-        )),
+        (None, dir) => of_closed(dir.as_deref().unwrap_or(Path::new("")), arguments),
     }
 }
 
@@ -72,8 +69,13 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Com
     let stop = on_interrupt("ends")?;
     let mut after = arguments.from.clone();
     while !stop.load(Ordering::Relaxed) {
+        let sets = arguments.sets.iter().map(|set| ("set", set.as_str()));
         let namespace = arguments.namespace.as_deref();
-        let read = host.changes(namespace, &arguments.sets, after.as_deref())?;
+        let places = [("namespace", namespace), ("after", after.as_deref())];
+        let places = places
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let read = host.changes(&sets.chain(places).collect::<Vec<_>>())?;
         if !print(&read.changes, arguments.json)? {
             return Ok(CommandOutcome::Sound);
         }
@@ -85,18 +87,13 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Com
             std::thread::sleep(PAUSE);
         }
     }
-    Ok(match arguments.follow {
-        // Ending it is how it is left.
-        true => CommandOutcome::Sound,
-        false => CommandOutcome::Interrupted,
-    })
+    // Ending it is how following is left.
+    Ok(CommandOutcome::Interrupted.only_if(!arguments.follow))
 }
 
 fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome> {
     let store = open_closed(dir, "changes")?;
-    let names = store.namespaces().into_iter();
-    let names = names.map(|namespace| namespace.name().to_owned()).collect();
-    let namespace = store.namespace(&only(names, arguments.namespace.as_deref())?)?;
+    let namespace = only_of(&store, arguments.namespace.as_deref())?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {
         return Err(CommandFailure::Input(format!(

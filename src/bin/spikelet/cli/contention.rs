@@ -222,7 +222,7 @@ fn check(dir: &Path, as_json: bool) -> Result<CommandOutcome> {
     let found = check_stored(dir)?;
     let form = (SCHEMA_VERSION, "contention-recheck");
     emit_form(as_json, form, &found, || found.to_report())?;
-    Ok(CommandOutcome::damaged_if(!found.passes))
+    Ok(CommandOutcome::Damaged.only_if(!found.passes))
 }
 
 /// Measures, judges and reports the rows.
@@ -292,7 +292,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
     failure(run.interruption.as_ref())?;
     Ok(match run.interruption {
         Some(_) => CommandOutcome::Interrupted,
-        None => CommandOutcome::damaged_if(!run.passes),
+        None => CommandOutcome::Damaged.only_if(!run.passes),
     })
 }
 

@@ -263,7 +263,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<CommandOutcome> {
         let failed = |error| CommandFailure::Input(format!("cannot remove {place}: {error}"));
         temporary.close().map_err(failed)?;
     }
-    Ok(CommandOutcome::damaged_if(figures.wrong_lists > 0))
+    Ok(CommandOutcome::Damaged.only_if(figures.wrong_lists > 0))
 }
 
 /// Makes a directory that is removed at the end, and when the process is asked to end.

@@ -1,8 +1,9 @@
 //! Ctrl-C: a command ends in order, with its results so far; interrupted again, it ends at once.
 
-use crate::failure::{CommandFailure, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::{CommandFailure, Result};
 
 /// The exit code of a command that was interrupted, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;

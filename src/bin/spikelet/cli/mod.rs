@@ -44,9 +44,10 @@ mod verify;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::{CommandFailure, Result};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+
+use crate::failure::{CommandFailure, Result};
 
 /// A record store that lives inside a service: try it out, and look at stored data.
 #[derive(Debug, Parser)]
@@ -136,34 +137,28 @@ struct StoreArguments {
     json: bool,
 }
 
-/// The result of a command.
+/// The result of a command, as an exit code.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandOutcome {
     /// All is well.
-    Sound,
+    Sound = 0,
     /// Something is damaged or missing.
-    Damaged,
+    Damaged = 1,
     /// It was asked to end before it was done.
-    Interrupted,
+    Interrupted = interrupt::INTERRUPTED,
 }
 
 impl CommandOutcome {
-    const fn damaged_if(is_damaged: bool) -> Self {
-        if is_damaged {
-            Self::Damaged
-        } else {
-            Self::Sound
-        }
+    /// Returns this outcome if it is so, and else that all is well.
+    const fn only_if(self, is_so: bool) -> Self {
+        if is_so { self } else { Self::Sound }
     }
 }
 
 impl From<CommandOutcome> for ExitCode {
     fn from(outcome: CommandOutcome) -> Self {
-        match outcome {
-            CommandOutcome::Sound => Self::SUCCESS,
-            CommandOutcome::Damaged => Self::from(1),
-            CommandOutcome::Interrupted => Self::from(interrupt::INTERRUPTED),
-        }
+        Self::from(outcome as u8)
     }
 }
 

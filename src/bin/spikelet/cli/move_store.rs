@@ -282,16 +282,6 @@ impl Move<'_> {
         Ok(())
     }
 
-    /// Refuses a set that has records in the cluster, unless the command allows it.
-    fn check_existing(&self, set: &str) -> Result<()> {
-        if self.arguments.into_existing {
-            return Ok(());
-        }
-        Err(CommandFailure::Input(format!(
-            "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes records that the source does not have"
-        )))
-    }
-
     /// Takes the sets of these records for the move's own, before it writes to them: a move that
     /// goes on knows them. Refuses one that has records in the cluster.
     fn take_sets(&mut self, records: &[SavedRecord]) -> Result<()> {
@@ -301,7 +291,9 @@ impl Move<'_> {
                 continue;
             }
             if !self.arguments.into_existing && !self.digests(set)?.is_empty() {
-                self.check_existing(set)?;
+                return Err(CommandFailure::Input(format!(
+                    "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes records that the source does not have"
+                )));
             }
             self.clear_declarations(set)?;
             self.position.sets.push(set.clone());

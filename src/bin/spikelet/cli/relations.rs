@@ -72,9 +72,9 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome> {
     }
     emit_found(arguments.json, "relations", &found, || {
         let title = format!("Relations of {}", found.path);
-        let report = Report::new(title).fact("declared", count(found.relations.len() as u64));
-        let sections = found.relations.iter().map(Relation::section);
-        sections.fold(report, Report::section)
+        Report::new(title)
+            .fact("declared", count(found.relations.len() as u64))
+            .sections(found.relations.iter().map(Relation::section))
     })?;
     Ok(CommandOutcome::Sound)
 }
@@ -141,13 +141,11 @@ impl Relation {
         let (name, kind) = (&declared.name, declared.kind.name());
         let title = format!("{name}, {kind} in namespace {}", self.namespace);
         let on_delete = format!("{:?}", declared.on_delete);
-        let mut section = Section::new(title).fact("on delete", on_delete);
-        for detail in &declared.details {
-            section = section.fact("declared", &**detail);
-        }
-        for advice in &self.advice {
-            section = section.fact("advice", advice);
-        }
+        let details = declared.details.iter();
+        let section = Section::new(title)
+            .fact("on delete", on_delete)
+            .facts(details.map(|detail| ("declared", &**detail)))
+            .facts(self.advice.iter().map(|advice| ("advice", advice)));
         let name = |side: &DeclaredSide| {
             let part = |before: &str, name: &Option<Box<str>>| {
                 let name = name.as_ref();

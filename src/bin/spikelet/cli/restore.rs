@@ -91,7 +91,7 @@ struct RestoreReport {
 impl RestoreReport {
     fn report(&self) -> Report {
         let done = &self.done;
-        let mut report = if self.begun {
+        let report = if self.begun {
             Report::new(format!("Restored {} into {}", self.path, self.into))
                 .fact(
                     if done.cancelled {
@@ -135,23 +135,21 @@ impl RestoreReport {
                 "modules: are not records: register them again",
             ),
         ];
-        for (number, what) in rest.into_iter().filter(|(number, _)| *number > 0) {
+        let rest = rest.into_iter().filter(|(number, _)| *number > 0);
+        let rest = rest.map(|(number, what)| {
             let (label, why) = what.split_once(": ").unwrap_or((what, ""));
-            report = report.fact(label, format!("{} {why}", count(number)));
-        }
-        if done.cancelled {
-            report = report.fact(
-                "INTERRUPTED",
-                "restored records stay; the same command again goes on, and leaves alone records that exist with their generation",
-            );
-        }
-        for why in &done.indexes_refused {
-            report = report.fact("INDEX REFUSED", why);
-        }
-        for place in &self.damage {
-            report = report.fact("DAMAGED", place);
-        }
+            (label, format!("{} {why}", count(number)))
+        });
+        let goes_on = "restored records stay; the same command again goes on, and leaves alone records that exist with their generation";
         report
+            .facts(rest)
+            .facts(done.cancelled.then_some(("INTERRUPTED", goes_on)))
+            .facts(
+                done.indexes_refused
+                    .iter()
+                    .map(|why| ("INDEX REFUSED", why)),
+            )
+            .facts(self.damage.iter().map(|place| ("DAMAGED", place)))
     }
 }
 
@@ -232,7 +230,7 @@ fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<CommandOut
         return Ok(CommandOutcome::Interrupted);
     }
     let is_refused = found.done.refused > 0 || !found.done.indexes_refused.is_empty();
-    Ok(CommandOutcome::damaged_if(found.damaged || is_refused))
+    Ok(CommandOutcome::Damaged.only_if(found.damaged || is_refused))
 }
 
 /// Opens the store with all namespaces that records go to.

@@ -183,7 +183,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<CommandOutco
     };
     let sizing = with_progress("sizing", unit, |told| size(source, &options, told))?;
     present(&sizing, arguments, &[source])?;
-    Ok(CommandOutcome::damaged_if(sizing.damaged > 0))
+    Ok(CommandOutcome::Damaged.only_if(sizing.damaged > 0))
 }
 
 /// Prints the sizing, and writes its page.
@@ -235,11 +235,7 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
         size_cluster(&cluster, &options, &reading, told)
     })?;
     present(&sizing, arguments, &[])?;
-    Ok(if stop.load(Ordering::Relaxed) {
-        CommandOutcome::Interrupted
-    } else {
-        CommandOutcome::Sound
-    })
+    Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)))
 }
 
 /// Parses `400` or `users=400`.

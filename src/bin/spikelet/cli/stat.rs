@@ -94,30 +94,24 @@ impl NamespaceStat {
         } else {
             "not cleanly: the log was read"
         };
-        let mut section = Section::new(format!("Namespace {}", self.name))
+        let damaged = (self.damaged_entries > 0).then(|| count(self.damaged_entries));
+        let damaged = damaged.map(|damaged| format!("{damaged}: `spikelet verify` shows where"));
+        let no_hot_keys = if self.clean_close {
+            "none: no writer has waited"
+        } else {
+            "none: noted at a clean close"
+        };
+        let no_hot_keys = self.hot_keys.is_empty().then_some(no_hot_keys);
+        Section::new(format!("Namespace {}", self.name))
             .fact("records", count(stats.records))
             .fact("live", bytes(stats.live_bytes))
             .fact("on the device", bytes(stats.device_bytes))
             .fact("blocks with records", count(stats.used_blocks))
             .fact("write amplification", amplification)
             .fact("index, in memory", index)
-            .fact("closed", closed);
-        if self.damaged_entries > 0 {
-            let damaged = count(self.damaged_entries);
-            section = section.fact(
-                "damaged entries",
-                format!("{damaged}: `spikelet verify` shows where"),
-            );
-        }
-        if self.hot_keys.is_empty() {
-            let why = if self.clean_close {
-                "no writer has waited"
-            } else {
-                "noted at a clean close"
-            };
-            section = section.fact("hot keys", format!("none: {why}"));
-        }
-        section
+            .fact("closed", closed)
+            .facts(damaged.map(|damaged| ("damaged entries", damaged)))
+            .facts(no_hot_keys.map(|why| ("hot keys", why)))
             .table(self.sets_table().if_any())
             .table(secondary_indexes_table("Secondary indexes", &self.indexes))
             .table(self.hot_table().if_any())
@@ -158,9 +152,8 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
         namespaces: store.namespaces().iter().map(NamespaceStat::new).collect(),
     };
     emit_found(arguments.json, "stat", &stat, || {
-        let report = Report::new(format!("Store {}", stat.path));
         let sections = stat.namespaces.iter().map(NamespaceStat::section);
-        sections.fold(report, Report::section)
+        Report::new(format!("Store {}", stat.path)).sections(sections)
     })?;
     Ok(CommandOutcome::Sound)
 }

@@ -67,10 +67,17 @@ pub(super) fn namespaces(store: &Store, name: Option<&str>) -> Result<Vec<Namesp
     })
 }
 
-/// Returns the name that is wanted of these namespaces, or the only one.
+/// Returns the namespace of this name, or the only one.
 ///
 /// # Errors
 /// There is no such namespace, or none is wanted of several.
+pub(super) fn only_of(store: &Store, wanted: Option<&str>) -> Result<Namespace> {
+    let names = store.namespaces().into_iter();
+    let names = names.map(|namespace| namespace.name().to_owned()).collect();
+    Ok(store.namespace(&only(names, wanted)?)?)
+}
+
+/// Returns the name that is wanted of these namespaces, or the only one.
 pub(super) fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String> {
     match (wanted, names.as_slice()) {
         (Some(wanted), names) if names.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),

@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome> {
         loop {
             show(arguments, &source, snapshot)?;
             if arguments.once || !io::stdout().is_terminal() {
-                return Ok(ended(&stop));
+                return Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)));
             }
             if !sleep_until(Instant::now() + arguments.every(), &stop) {
                 return Ok(CommandOutcome::Sound);
@@ -253,14 +253,6 @@ fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot>
     }
 }
 
-fn ended(stop: &AtomicBool) -> CommandOutcome {
-    if stop.load(Ordering::Relaxed) {
-        CommandOutcome::Interrupted
-    } else {
-        CommandOutcome::Sound
-    }
-}
-
 fn show(arguments: &TopArguments, source: &str, snapshot: StoreSnapshot) -> Result<()> {
     let most = arguments.keys.unwrap_or(KEYS);
     if arguments.json {
@@ -283,12 +275,10 @@ fn ordered(mut snapshot: StoreSnapshot, most: u8, order: Order) -> StoreSnapshot
 
 fn report(source: &str, snapshot: StoreSnapshot, most: u8, order: Order) -> Report {
     let snapshot = ordered(snapshot, most, order);
-    let mut report = Report::new(format!("Hot records {source}"));
-    if let Some(connections) = snapshot.connections {
-        report = report.fact("connections", count(connections));
-    }
-    let sections = snapshot.namespaces.iter().map(section);
-    sections.fold(report, Report::section)
+    let connections = snapshot.connections.map(count);
+    Report::new(format!("Hot records {source}"))
+        .facts(connections.map(|connections| ("connections", connections)))
+        .sections(snapshot.namespaces.iter().map(section))
 }
 
 fn section(namespace: &NamespaceSnapshot) -> Section {
@@ -311,33 +301,32 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         syncs += &format!(", {} ms each", decimal(took, 2));
     }
     let key_busy = counted(namespace.key_busy, namespace.key_busy_per_s);
-    let mut section = Section::new(format!("Namespace {}", namespace.name))
+    let errors = namespace.errors.iter().map(|error| {
+        let label = format!("error {}", error.code);
+        (label, counted(error.count, error.per_s))
+    });
+    let stopped = ("writes", "stopped for want of space");
+    let read_only = namespace.read_only.as_ref();
+    let hot = &namespace.hot;
+    let section = Section::new(format!("Namespace {}", namespace.name))
         .fact("records", count(namespace.records))
         .fact("live", live)
         .fact("log", log)
         .fact("cleaning moved", moved)
         .fact("syncs", syncs)
         .fact("waits", counted(namespace.waits, namespace.waits_per_s))
-        .fact("KEY_BUSY", key_busy);
-    for error in &namespace.errors {
-        let label = format!("error {}", error.code);
-        section = section.fact(label, counted(error.count, error.per_s));
-    }
-    if namespace.stop_writes {
-        section = section.fact("writes", "stopped for want of space");
-    }
-    if let Some(why) = &namespace.read_only {
-        section = section.fact("read-only", why.clone());
-    }
-    section = section.table(operation_table(namespace));
-    if namespace.hot.is_empty() {
-        section = section.fact("hot records", "none: no writer has waited");
+        .fact("KEY_BUSY", key_busy)
+        .facts(errors)
+        .facts(namespace.stop_writes.then_some(stopped))
+        .facts(read_only.map(|why| ("read-only", why)))
+        .table(operation_table(namespace));
+    let section = if hot.is_empty() {
+        section.fact("hot records", "none: no writer has waited")
     } else {
-        section = section.table(hot_table(&namespace.hot));
-        if namespace.hot.iter().any(|hot| hot.key.is_none()) {
-            section = section.paragraph(NO_KEY);
-        }
-    }
+        let is_without_key = hot.iter().any(|hot| hot.key.is_none());
+        let section = section.table(hot_table(hot));
+        section.paragraphs(is_without_key.then_some(NO_KEY))
+    };
     section
         .table(collection_table(namespace))
         .table(transition_table(namespace))

@@ -25,9 +25,7 @@ impl FinishedRun {
                 activation.shards,
                 decimal((activation.ended_s - activation.began_s) * 1e3, 1),
             ));
-            if pictures {
-                section = section.chart(charts::timeline(row, activation));
-            }
+            section = section.charts(pictures.then(|| charts::timeline(row, activation)));
         }
         section
     }

@@ -1,12 +1,11 @@
 //! Cases: what each row of the report measures.
 
-use std::fmt;
 use std::num::ParseIntError;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{ArgPredicate, PossibleValue, RangedU64ValueParser};
+use clap::builder::{ArgPredicate, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -57,11 +56,10 @@ pub(crate) enum Write {
     AddUnique,
 }
 
-impl fmt::Display for Write {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        out.write_str(value.as_ref().map_or("", PossibleValue::get_name))
-    }
+/// Returns the name of a value, as its argument has it.
+pub(super) fn name_of(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// How long a record stays locked after its edit, as a write that waits for a replica would keep
@@ -76,7 +74,13 @@ pub(crate) struct Hold {
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) mean: Duration,
     /// Whether each hold is the same, or exponentially distributed.
-    #[arg(help_heading = "Limits", long = "hold-dist", value_name = "HOLD_DIST", value_enum, default_value_t = Spread::Fixed)]
+    #[arg(
+        help_heading = "Limits",
+        long = "hold-dist",
+        value_name = "HOLD_DIST",
+        value_enum,
+        default_value = "fixed"
+    )]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) spread: Spread,
 }
@@ -90,13 +94,6 @@ pub(crate) enum Spread {
     Exponential,
 }
 
-impl fmt::Display for Spread {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        out.write_str(value.as_ref().map_or("", PossibleValue::get_name))
-    }
-}
-
 /// What all rows of a run have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub(crate) struct Settings {
@@ -108,7 +105,12 @@ pub(crate) struct Settings {
     #[command(flatten)]
     pub(crate) hold: Hold,
     /// The operation of a write [default: increment; add-unique with --activate-at].
-    #[arg(long = "operation", value_name = "OPERATION", value_enum, default_value_t = Write::Increment)]
+    #[arg(
+        long = "operation",
+        value_name = "OPERATION",
+        value_enum,
+        default_value = "increment"
+    )]
     #[arg(
         default_value_if("activate_at", PRESENT, "add-unique"),
         hide_default_value = true

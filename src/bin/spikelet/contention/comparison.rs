@@ -429,9 +429,7 @@ impl Comparison {
         let notes = notes
             .into_iter()
             .filter_map(|(is_shown, note)| is_shown.then_some(note));
-        notes
-            .fold(Section::new(title), Section::paragraph)
-            .table(table)
+        Section::new(title).paragraphs(notes).table(table)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
 use super::activation_section::{shards_over_time, table_lines};
-use super::case::Write;
+use super::case::{Write, name_of};
 use super::charts;
 use super::comparison::Comparison;
 use super::format::load;
@@ -112,8 +112,8 @@ impl FinishedRun {
     fn report(&self, pictures: bool) -> Report {
         let said = &self.verdict;
         let drawn = |title: &str, charts: Vec<Chart>| {
-            let section = charts.into_iter().fold(Section::new(title), Section::chart);
-            Some(section).filter(|section| pictures && !section.blocks.is_empty())
+            let is_drawn = pictures && !charts.is_empty();
+            is_drawn.then(|| Section::new(title).charts(charts))
         };
         let is_activated = self.rows().any(|row| row.activation.is_some());
         let sections = [
@@ -136,17 +136,17 @@ impl FinishedRun {
             " (simulated hold)"
         };
         let title = format!("Contention on hot keys{hold}");
-        let report = Report::new(title).lead(said.word.level(), said.word.text(), &said.sentence);
         let facts = self.facts().into_iter();
-        let facts = facts.filter(|(_, value)| !value.is_empty());
-        let report = facts.fold(report, |report, (name, value)| report.fact(name, value));
-        sections.into_iter().flatten().fold(report, Report::section)
+        Report::new(title)
+            .lead(said.word.level(), said.word.text(), &said.sentence)
+            .facts(facts.filter(|(_, value)| !value.is_empty()))
+            .sections(sections.into_iter().flatten())
     }
 
     /// Returns the circumstances of the run; empty ones do not apply.
     fn facts(&self) -> [(&'static str, String); 11] {
         let (settings, host) = (&self.settings, &self.host);
-        let (write, payload) = (settings.write, count(settings.payload as u64));
+        let (write, payload) = (name_of(settings.write), count(settings.payload as u64));
         let commit = host.commit.map(|commit| format!(", commit {commit}"));
         let version = format!("spikelet {}{}", host.version, commit.unwrap_or_default());
         let cores = host.cores.unwrap_or(0);
@@ -167,7 +167,7 @@ impl FinishedRun {
             mean => format!(
                 "{} ms, {}, SIMULATED: as if a replica were waited for",
                 mean.as_secs_f64() * 1e3,
-                settings.hold.spread
+                name_of(settings.hold.spread)
             ),
         };
         let keys = match settings.hot_keys {
@@ -221,29 +221,16 @@ impl FinishedRun {
     }
 
     fn verdict_section(&self, said: &Headline) -> Section {
-        let mut section = Section::new("Verdict");
-        if let Some(cut) = &self.interruption {
-            section = section.verdict(interruption_verdict(cut));
-        }
-        if let Some(shards) = said.shards {
-            let part = 100.0 / f64::from(shards);
-            section = section.fact(
-                "shards",
-                format!(
-                    "{shards} ({}), each with {} % of the writes and bytes",
-                    said.shards_are.unwrap_or_default(),
-                    decimal(part, 1)
-                ),
-            );
-        }
-        if let Some(chart) = said
-            .before
-            .and_then(|row| charts::before_and_after(self, row, said.shards))
-        {
-            section = section.chart(chart);
-        }
+        let shards = said.shards.map(|shards| {
+            format!(
+                "{shards} ({}), each with {} % of the writes and bytes",
+                said.shards_are.unwrap_or_default(),
+                decimal(100.0 / f64::from(shards), 1)
+            )
+        });
+        let before = said.before;
+        let before = before.and_then(|row| charts::before_and_after(self, row, said.shards));
         let activated = self.rows().filter(|row| !row.phases.is_empty());
-        section = activated.map(charts::phases).fold(section, Section::chart);
         let found = &self.correctness;
         let rows = self.rows().map(|row| row.correctness);
         let silent = rows.filter(|row| row.acknowledged == 0).count();
@@ -251,20 +238,26 @@ impl FinishedRun {
         if verdict.level == Severity::Good && silent > 0 {
             (verdict.level, verdict.word) = (Severity::Watch, "IN PART".to_owned());
         }
-        section = section.verdict(verdict);
-        if found.acknowledged > 0 && silent > 0 {
-            section = section.paragraph(format!(
+        let in_part = (found.acknowledged > 0 && silent > 0).then(|| {
+            format!(
                 "In {silent} of {} rows nothing was acknowledged: they prove nothing.",
                 self.measured.len()
-            ));
-        }
-        if found.in_doubt > 0 {
-            section = section.paragraph(format!(
+            )
+        });
+        let in_doubt = (found.in_doubt > 0).then(|| {
+            format!(
                 "Of {} failed writes it is not known whether they were applied.",
                 count(found.in_doubt)
-            ));
-        }
-        section
+            )
+        });
+        Section::new("Verdict")
+            .verdicts(self.interruption.as_ref().map(interruption_verdict))
+            .facts(shards.map(|shards| ("shards", shards)))
+            .charts(before)
+            .charts(activated.map(charts::phases))
+            .verdict(verdict)
+            .paragraphs(in_part)
+            .paragraphs(in_doubt)
     }
 
     fn conditions_section(&self) -> Section {
@@ -286,10 +279,7 @@ impl FinishedRun {
             );
             Verdict::new(level, word, subject, sentence)
         };
-        let section = Section::new("Thresholds");
-        self.conditions
-            .iter()
-            .fold(section, |section, judged| section.verdict(verdict(judged)))
+        Section::new("Thresholds").verdicts(self.conditions.iter().map(verdict))
     }
 
     fn rows_section(&self) -> Section {

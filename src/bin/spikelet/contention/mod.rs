@@ -131,7 +131,7 @@ pub(crate) fn measure_until(
     let hold_us = if settings.is_virtual {
         Some(settings.hold.mean.as_secs_f64() * 1e6)
     } else {
-        target.held().mean_hold_ns().map(|nanos| nanos / 1e3)
+        target.held.mean_hold_ns().map(|nanos| nanos / 1e3)
     };
     target.close()?;
     let full = window;

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::case::Settings;
+use super::case::{Settings, name_of};
 use super::comparison::{Comparison, OtherRun};
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
@@ -204,12 +204,12 @@ pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
     let fields = serde_json::json!({
         "mode": mode,
         "store": store,
-        "operation": settings.write.to_string(),
+        "operation": name_of(settings.write),
         "limit": settings.limit,
         // None: any number may wait.
         "max_waiters": settings.max_waiters(),
         "hold_us": settings.hold.mean.as_secs_f64() * 1e6,
-        "hold_dist": settings.hold.spread.to_string(),
+        "hold_dist": name_of(settings.hold.spread),
         "payload": settings.payload,
         "elements": settings.elements,
         "hot_keys": settings.hot_keys,

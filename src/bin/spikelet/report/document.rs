@@ -95,9 +95,28 @@ impl Section {
         self.block(ReportBlock::Facts(vec![fact]))
     }
 
+    /// Adds facts, if there are any.
+    pub(crate) fn facts<N: Into<String>, V: Into<String>>(
+        self,
+        facts: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let add = |section: Self, (name, value)| section.fact(name, value);
+        facts.into_iter().fold(self, add)
+    }
+
+    /// Adds paragraphs, if there are any.
+    pub(crate) fn paragraphs<W: Into<String>>(self, all: impl IntoIterator<Item = W>) -> Self {
+        all.into_iter().fold(self, Self::paragraph)
+    }
+
     /// Adds a judgement.
     pub(crate) fn verdict(self, verdict: Verdict) -> Self {
         self.block(ReportBlock::Verdict(verdict))
+    }
+
+    /// Adds judgements, if there are any.
+    pub(crate) fn verdicts(self, all: impl IntoIterator<Item = Verdict>) -> Self {
+        all.into_iter().fold(self, Self::verdict)
     }
 
     /// Adds a table, if there is one.
@@ -108,13 +127,13 @@ impl Section {
         }
     }
 
-    /// Adds a chart.
-    pub(crate) fn chart(self, chart: impl Into<Chart>) -> Self {
-        self.block(ReportBlock::Chart(chart.into()))
+    /// Adds charts, if there are any.
+    pub(crate) fn charts(self, charts: impl IntoIterator<Item = Chart>) -> Self {
+        let add = |section: Self, chart| section.block(ReportBlock::Chart(chart));
+        charts.into_iter().fold(self, add)
     }
 
-    /// Adds a block.
-    pub(crate) fn block(mut self, block: ReportBlock) -> Self {
+    fn block(mut self, block: ReportBlock) -> Self {
         self.blocks.push(block);
         self
     }
@@ -161,9 +180,23 @@ impl Report {
         self
     }
 
+    /// Adds circumstances, if there are any.
+    pub(crate) fn facts<N: Into<String>, V: Into<String>>(
+        self,
+        facts: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let add = |report: Self, (name, value)| report.fact(name, value);
+        facts.into_iter().fold(self, add)
+    }
+
     /// Adds a section.
-    pub(crate) fn section(mut self, section: Section) -> Self {
-        self.sections.push(section);
+    pub(crate) fn section(self, section: Section) -> Self {
+        self.sections([section])
+    }
+
+    /// Adds sections.
+    pub(crate) fn sections(mut self, sections: impl IntoIterator<Item = Section>) -> Self {
+        self.sections.extend(sections);
         self
     }
 

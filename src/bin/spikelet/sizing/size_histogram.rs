@@ -139,6 +139,20 @@ impl SizeHistogram {
         self.counts.iter().map(|(value, count)| (*value, *count))
     }
 
+    /// Returns the buckets of the least and the largest value.
+    fn powers(&self) -> impl Iterator<Item = u32> {
+        let ends = [self.counts.first_key_value(), self.counts.last_key_value()];
+        ends.into_iter().flatten().map(|(value, _)| power(*value))
+    }
+
+    /// Returns how many values are in a bucket.
+    fn of_power(&self, of: u32) -> u64 {
+        let from = if of == 0 { 0 } else { 1 << of };
+        let values = self.counts.range(from..);
+        let inside = values.take_while(|(value, _)| power(**value) == of);
+        inside.map(|(_, count)| count).sum()
+    }
+
     /// Returns records and bytes below 1 KiB, up to 128 KiB, 1 MiB, 8 MiB (all inclusive), and
     /// above.
     pub(crate) fn shares(&self) -> Vec<SizeShare> {
@@ -167,34 +181,24 @@ impl SizeHistogram {
 
 /// Returns a histogram of both, from the first bucket that holds something to the last.
 pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<SizeBucket> {
-    let mut buckets: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for (value, count) in stored.iter() {
-        buckets.entry(power(value)).or_default().0 += count;
-    }
-    for (value, count) in counted.iter() {
-        buckets.entry(power(value)).or_default().1 += count;
-    }
-    let powers = buckets
-        .keys()
-        .next()
-        .copied()
-        .zip(buckets.keys().next_back().copied());
-    let Some((first, last)) = powers else {
+    let powers = || {
+        [stored, counted]
+            .into_iter()
+            .flat_map(SizeHistogram::powers)
+    };
+    let (Some(first), Some(last)) = (powers().min(), powers().max()) else {
         return Vec::new();
     };
     (first..=last)
         .map(|power| {
-            let (stored, counted) = buckets.get(&power).copied().unwrap_or_default();
-            let (from, to) = (
-                1_u64 << power,
-                1_u64.checked_shl(power + 1).unwrap_or(u64::MAX),
-            );
+            let from = 1_u64 << power;
+            let to = 1_u64.checked_shl(power + 1).unwrap_or(u64::MAX);
             SizeBucket {
                 label: format!("[{}-{})", edge(from), edge(to)),
                 from,
                 to,
-                stored,
-                counted,
+                stored: stored.of_power(power),
+                counted: counted.of_power(power),
             }
         })
         .collect()

@@ -17,19 +17,6 @@ use crate::failure::Result;
 /// whole seconds.
 const EXPIRY_SLACK: Duration = Duration::from_secs(2);
 
-/// What a look at all records has changed in the cluster.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Swept {
-    /// Records that it did not have.
-    missing: u64,
-    /// Records that it alone had, and that were deleted.
-    deleted: u64,
-    /// Records that it alone has, and that stay.
-    kept: u64,
-    /// Records of the source that are damaged.
-    damaged: u64,
-}
-
 /// Whether a record has expired, or may have in one of the clusters' clocks.
 fn expires_now(record: &SavedRecord) -> bool {
     let soon_s = SystemClock.now_ms() / 1000 + EXPIRY_SLACK.as_secs();
@@ -75,10 +62,9 @@ impl Move<'_> {
         })?;
         compared.deleted = swept.deleted;
         compared.kept = swept.kept;
-        compared.written_again += swept.missing;
+        compared.written_again += swept.written_again;
         compared.same = compared.written_again + compared.deleted + compared.kept == 0
             && self.report.refused_count == refused;
-        self.report.damaged = swept.damaged;
         Ok(compared)
     }
 
@@ -113,18 +99,19 @@ impl Move<'_> {
     pub(super) fn sweep(
         &mut self,
         mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<()>,
-    ) -> Result<Swept> {
+    ) -> Result<ComparedSides> {
         // Read before the source: a record made there meanwhile stays, and one deleted there
         // meanwhile goes.
         let mut theirs = BTreeMap::new();
         self.add_digests(&mut theirs)?;
-        let mut swept = Swept::default();
+        let mut swept = ComparedSides::default();
         self.declarations.clear();
+        self.report.damaged = 0;
         let mut from = Some(PieceStart::default().to_string());
         while let Some(at) = from {
             let mut piece = self.source.piece(&at)?;
             self.create_indexes(&piece)?;
-            swept.damaged += piece.damaged;
+            self.report.damaged += piece.damaged;
             let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
             self.declarations
                 .extend(piece.records.extract_if(.., declared));
@@ -138,7 +125,7 @@ impl Move<'_> {
             let missing = piece.records.iter().filter(&mut is_missing);
             let missing: Vec<_> = missing.cloned().collect();
             let lasting = missing.iter().filter(|record| !expires_now(record));
-            swept.missing += lasting.count() as u64;
+            swept.written_again += lasting.count() as u64;
             self.write(&missing)?;
             each(self, &piece.records)?;
             from = piece.next;
@@ -148,7 +135,7 @@ impl Move<'_> {
             digests.into_iter().map(address)
         };
         let foreign: Vec<RecordAddress> = theirs.into_iter().flat_map(of_set).collect();
-        if swept.damaged > 0 {
+        if self.report.damaged > 0 {
             swept.kept = foreign.len() as u64;
             return Ok(swept);
         }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -50,10 +49,9 @@ impl PositionFile {
     /// # Errors
     /// A file that cannot be read, or is that of another move.
     pub(super) fn read(&self, source: &str, target: &str) -> Result<Option<MovePosition>> {
-        let bytes = match fs::read(&self.path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.failed(&error)),
+        let read = files::read_if_any(&self.path);
+        let Some(bytes) = read.map_err(|error| self.failed(&error))? else {
+            return Ok(None);
         };
         let position: MovePosition = serde_json::from_slice(&bytes)
             .map_err(|error| self.failed(&format!("this is no position of a move: {error}")))?;

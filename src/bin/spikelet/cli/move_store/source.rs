@@ -11,8 +11,8 @@ use spikelet::record::KeyHash;
 use spikelet::{Digest, Key, Namespace, Store};
 
 use super::{PATIENCE, PAUSE};
-use crate::cli::monitor_client::{MonitorAddress, MonitorFailure};
-use crate::cli::target::only;
+use crate::cli::monitor_client::MonitorAddress;
+use crate::cli::target::{only, only_of};
 use crate::failure::{CommandFailure, Result};
 
 /// The subscription that keeps the changes of a program for the move.
@@ -113,10 +113,8 @@ impl MovedStore {
     pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self> {
         if Path::new(source).is_dir() {
             let store = Store::builder().path(source).read_only(true).open()?;
-            let names = store.namespaces().into_iter();
-            let names = names.map(|namespace| namespace.name().to_owned()).collect();
             return Ok(Self::Directory {
-                namespace: store.namespace(&only(names, namespace)?)?,
+                namespace: only_of(&store, namespace)?,
                 _store: store,
             });
         }
@@ -175,7 +173,7 @@ impl MovedStore {
         };
         let mut query = vec![("namespace", namespace.as_str()), ("hold", SUBSCRIPTION)];
         query.extend(after.map(|after| ("after", after)));
-        let read = patiently(|| monitor.changes_by(&query))?;
+        let read = patiently(|| monitor.changes(&query))?;
         let mut changes = MovedChanges {
             position: read.position,
             latest: read.latest,
@@ -194,7 +192,7 @@ impl MovedStore {
     pub(super) fn release(&self) -> Result<()> {
         if let Self::Program { monitor, namespace } = self {
             let query = [("namespace", namespace.as_str()), ("release", SUBSCRIPTION)];
-            patiently(|| monitor.changes_by(&query))?;
+            patiently(|| monitor.changes(&query))?;
         }
         Ok(())
     }
@@ -239,15 +237,14 @@ impl MovedStore {
 }
 
 /// Asks a program until it answers: it may be starting anew.
-fn patiently<T>(ask: impl Fn() -> Result<T, MonitorFailure>) -> Result<T> {
+fn patiently<T>(ask: impl Fn() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
         match ask() {
-            Ok(answer) => return Ok(answer),
-            Err(MonitorFailure::Away(_)) if begun.elapsed() < PATIENCE => {
+            Err(CommandFailure::Away(_)) if begun.elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE);
             }
-            Err(failure) => return Err(CommandFailure::Input(failure.to_string())),
+            answer => return answer,
         }
     }
 }

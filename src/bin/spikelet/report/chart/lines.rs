@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_table_joins_the_lines_by_their_x() {
-        let chart = Chart::from(LineChart {
+        let chart = Chart::Lines(LineChart {
             title: "latency".into(),
             x: Axis::new("rate", AxisUnit::Number),
             lanes: vec![TimelineLane {

@@ -27,18 +27,6 @@ pub(crate) enum Chart {
     Lines(LineChart),
 }
 
-impl From<BarChart> for Chart {
-    fn from(chart: BarChart) -> Self {
-        Self::Bars(chart)
-    }
-}
-
-impl From<LineChart> for Chart {
-    fn from(chart: LineChart) -> Self {
-        Self::Lines(chart)
-    }
-}
-
 impl Chart {
     /// Returns what the chart shows, in a few words.
     pub(crate) fn title(&self) -> &str {

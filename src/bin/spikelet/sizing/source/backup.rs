@@ -23,10 +23,10 @@ pub(super) fn read_all(
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
 ) -> Result<RecordOrigin> {
-    let total = inputs.iter().map(|(_, input)| input.position().1).sum();
+    let total = inputs.iter().map(|(_, input)| input.length).sum();
     let mut before = 0;
     for (file, input) in inputs {
-        let length = input.position().1;
+        let length = input.length;
         read(&file, input, stats, &mut |done| {
             progress(before + done, total)
         })?;
@@ -47,8 +47,8 @@ fn read(
     done: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let failed = |error: ReadError| CommandFailure::at(shown(path), error);
-    let counter = input.counter();
-    let mut reader = Reader::new(input).map_err(failed)?;
+    let counter = input.read;
+    let mut reader = Reader::new(input.text).map_err(failed)?;
     let mut met = 0;
     while let Some(record) = reader.next_record().map_err(failed)? {
         if let Some(set) = stats.set(&record.namespace, &record.set) {

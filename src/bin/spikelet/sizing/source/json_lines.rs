@@ -46,6 +46,7 @@ pub(super) fn read(
         text.clear();
         // One byte beyond the limit: a longer line is noticed, and never held as a whole.
         let read = file
+            .text
             .by_ref()
             .take(LINE_BYTES_MAX + 1)
             .read_until(b'\n', &mut text)
@@ -83,8 +84,7 @@ pub(super) fn read(
             set.repeated_keys += u64::from(!is_new);
         }
         if number % TELL_EVERY == 0 {
-            let (done, length) = file.position();
-            progress(done, length);
+            progress(file.read.get(), file.length);
         }
     }
     Ok(RecordOrigin {

@@ -123,7 +123,7 @@ fn source_at(path: &Path) -> Result<SourceKind> {
     let is_dir = path.as_os_str() != STDIN && std::fs::metadata(path).map_err(&failed)?.is_dir();
     if !is_dir {
         let input = Input::open(path)?;
-        return Ok(if input.is_backup() || has_extension(path, "asb") {
+        return Ok(if input.is_backup || has_extension(path, "asb") {
             SourceKind::Backups(vec![(path.to_owned(), input)])
         } else {
             SourceKind::File(input)

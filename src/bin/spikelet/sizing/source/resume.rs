@@ -82,9 +82,8 @@ impl Progresses {
         let Some(path) = reading.resume else {
             return Ok(progresses);
         };
-        let bytes = match std::fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(progresses),
-            read => read.map_err(unreadable(path))?,
+        let Some(bytes) = files::read_if_any(path).map_err(unreadable(path))? else {
+            return Ok(progresses);
         };
         let refused = |what| CommandFailure::at(format!("--resume {}", path.display()), what);
         let (found, sets): (ResumeHeading, Vec<(String, SetProgress, SetStats)>) =
