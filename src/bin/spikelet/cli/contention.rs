@@ -2,7 +2,6 @@
 
 #[cfg(feature = "cluster")]
 mod cluster;
-mod places;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -11,11 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Arg, Args};
 
-use self::places::{empty, writable};
 use self::values::{ROWS_MAX, conditions, next_rate, positive, series, too_many};
 use super::CommandOutcome;
 use super::interrupt::on_interrupt;
-use super::page::{PageFile, unwritable};
+use super::page::{PageFile, empty, unwritable, writable};
 use super::print::{ProgressUnit, emit, emit_form, note, progress};
 use crate::contention::{
     Arrivals, Case, Criteria, FinishedRun, Interruption, Measurement, OtherRun, Place,

@@ -1,15 +1,19 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
-use super::activation_section::{shards_over_time, table_lines};
+use super::activation::Phase;
 use super::case::{Write, name_of};
 use super::charts;
 use super::comparison::Comparison;
-use super::format::load;
+use super::format::{load, rate_words};
+use super::judge::{Finding, Guideline, Knees};
 use super::ledger::Correctness;
-use super::row::ReportRow;
+use super::measure::Figures;
+use super::row::{Measurement, ReportRow};
 use super::run::{FinishedRun, Interruption};
 use super::threshold::{ConditionResult, Demand};
-use crate::report::{Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal};
+use crate::report::{
+    Cell, Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal, exact, percent,
+};
 use crate::verdict::contention::{Headline, rules_table};
 
 /// The names of result codes that a run may meet.
@@ -342,4 +346,144 @@ impl FinishedRun {
              sent late: sent_late | threads: writers",
         )
     }
+
+    fn activation_section(&self, pictures: bool) -> Section {
+        let mut section = Section::new("Activation under load").paragraph(
+            "The lists or counters begin in one record and are sharded while they are written. One write in eight is looked for right \
+             after its acknowledgement, and all of them at the end.",
+        );
+        for row in self.rows() {
+            let Some(activation) = &row.activation else {
+                continue;
+            };
+            section = section.paragraph(format!(
+                "{}: to {} shards in {} ms. Before, during and after are rows of their own in the table above.",
+                load(row),
+                activation.shards,
+                decimal((activation.ended_s - activation.began_s) * 1e3, 1),
+            ));
+            section = section.charts(pictures.then(|| charts::timeline(row, activation)));
+        }
+        section
+    }
+
+    fn knees_section(&self) -> Option<Section> {
+        let guideline = self.guideline.as_ref()?;
+        let mut section = Section::new("Knees and the guideline").verdict(guideline_verdict(
+            guideline,
+            self.settings.hold.mean.is_zero(),
+        ));
+        if !self.knees.is_empty() {
+            section = section.table(knees_table(&self.knees)).paragraph(
+                "Latency knee: the first rate from which on every p99 is 3 times that of the lowest rate, where that is hardly \
+                 refused, and their intervals are apart. Busy knee: the first from which on more than 0.1 % is refused, beyond \
+                 chance. Both take two rates at least. The model is M/D/1 (M/M/1 for exponential holds) with the measured hold and a queue of this length.",
+            );
+        }
+        let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
+        let table = ReportTable::of(
+            "Measured beside the queueing model; times in ms",
+            expected.map(|row| (load(row), row)),
+            "load: 0 | shards # | KEY_BUSY: key_busy_share %3 | model: expected_key_busy_share %3 | mean: mean_us ms | \
+             model mean: expected_mean_us ms",
+        );
+        Some(section.table(table.if_any()))
+    }
+}
+
+/// Returns the shards of a row, both numbers if they were activated while it ran.
+fn shards_over_time(row: &ReportRow) -> String {
+    if row.phases.is_empty() {
+        row.shards.to_string()
+    } else {
+        format!("1 to {}", row.shards)
+    }
+}
+
+/// Returns the lines of the table of rows: load, shards and figures of a row; of a row with an
+/// activation, of each phase.
+fn table_lines(measured: &Measurement) -> Vec<(String, String, &Figures)> {
+    let row = &measured.row;
+    if row.phases.is_empty() {
+        return vec![(load(row), row.shards.to_string(), &row.figures)];
+    }
+    let mut lines = Vec::new();
+    for Phase {
+        name,
+        seconds,
+        figures,
+    } in &row.phases
+    {
+        let shards = match name.as_str() {
+            "before" => "1".to_owned(),
+            "after" => row.shards.to_string(),
+            _ => shards_over_time(row),
+        };
+        let seconds = decimal(*seconds, 1);
+        lines.push((
+            format!("{} {name}, {seconds} s", load(row)),
+            shards,
+            figures,
+        ));
+    }
+    lines
+}
+
+fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
+    let what = if is_edit_alone {
+        "a write takes"
+    } else {
+        "hold"
+    };
+    let measured = match (guideline.tested_rate, guideline.key_busy_share) {
+        (Some(rate), Some(share)) => {
+            format!("{} refused at {}", percent(share, 2), rate_words(rate))
+        }
+        _ => "no row on one record tests this rate: --rate 50 --shards 1 --hot-keys 1 would"
+            .to_owned(),
+    };
+    let (level, word) = match guideline.finding {
+        Finding::Pass => (Severity::Good, "PASS"),
+        Finding::Fail => (Severity::Bad, "FAIL"),
+        Finding::NotTested => (Severity::Watch, "NOT TESTED"),
+    };
+    let subject = format!("{} writes/s on one record", guideline.rate);
+    let sentence = format!(
+        "{what} {} ms, burst factor {}: lambda {}, P2 {} ({}: up to 0.02 is calm, up to 0.1 warm, beyond it hot); {measured}",
+        decimal(guideline.hold_us / 1e3, 3),
+        guideline.burst,
+        decimal(guideline.lambda, 3),
+        decimal(guideline.p2, 4),
+        guideline.band,
+    );
+    Verdict::new(level, word, subject, sentence)
+}
+
+fn knees_table(knees: &[Knees]) -> ReportTable {
+    let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
+        _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
+        Some(rate) => Cell::exact(rate),
+        None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
+    };
+    let mut table = ReportTable::new(
+        "Knees, in writes a second",
+        &[
+            "shards",
+            "latency knee",
+            "busy knee",
+            "busy knee, model",
+            "capacity",
+        ],
+    );
+    for knee in knees {
+        let modelled = rate(knee, knee.is_tested(), knee.expected_busy_rate);
+        table.row([
+            Cell::text(knee.shards.to_string()),
+            rate(knee, knee.is_latency_tested(), knee.latency_rate),
+            rate(knee, knee.is_tested(), knee.busy_rate),
+            Cell::optional(knee.is_modelled.then_some(modelled), |cell| cell),
+            Cell::decimal(knee.capacity_per_s, 0),
+        ]);
+    }
+    table
 }

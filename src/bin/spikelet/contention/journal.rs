@@ -138,18 +138,14 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
     file.read_to_end(&mut notes)?;
     // A process may be killed between its last note and the acknowledgement.
     for (moment, note) in (0..).zip(notes.chunks_exact(NOTE_BYTES)) {
-        let word = |route: usize| {
-            let bytes = note.get(route * 8..route * 8 + 8);
-            bytes.map_or(0, |bytes| {
-                bytes
-                    .iter()
-                    .rev()
-                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
-            })
+        let words = note.chunks_exact(8).filter_map(|word| word.try_into().ok());
+        let words: Vec<u64> = words.map(u64::from_le_bytes).collect();
+        let [head, id, begins_s] = words[..] else {
+            continue;
         };
-        let (key, id) = (word(0) as u32, word(1));
+        let key = head as u32;
         let (sent, sent_at) = under_way.entry((key, id)).or_default();
-        match word(0) >> 32 {
+        match head >> 32 {
             0 => {
                 *sent += 1;
                 *sent_at = moment;
@@ -157,7 +153,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
             known => {
                 *sent = sent.saturating_sub(1);
                 if known == WriteState::Acknowledged as u64 {
-                    let route = HotRoute::noted(case.layout, key, id, word(2))?;
+                    let route = HotRoute::noted(case.layout, key, id, begins_s)?;
                     ledger.acknowledge(&case, route, id);
                     if case.settings.write == Write::Put {
                         let puts = ledger.puts.entry(route).or_default();

@@ -19,12 +19,11 @@
 //!   `processors`: how busy this machine was meanwhile. [`crate::verdict`] opens the report.
 //! * `judge`, `threshold`: knees, the guideline of 50 writes a second, limits. `comparison`: another
 //!   run, row by row, and whether two rows differ by more than their repeats do.
-//! * `run`, `document`, `findings`, `activation_section`, `format`, `charts`, `hdr`: the
+//! * `run`, `document`, `format`, `charts`, `hdr`: the
 //!   report, its pictures, HdrHistogram files.
 //! * `error`: why a case cannot be run.
 
 mod activation;
-mod activation_section;
 mod case;
 mod charts;
 mod check_stored;
@@ -32,7 +31,6 @@ mod collection;
 mod comparison;
 mod document;
 mod element_id;
-mod findings;
 pub(crate) mod format;
 mod hdr;
 mod hold;

@@ -1,8 +1,9 @@
 //! The rules of a run, each with the sentence that it finds.
 
 use super::limits::{limited, relieves, served, utilisation};
-use super::words::{arrow, load_words, time};
-use super::{GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT};
+use super::{
+    GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT, arrow, load_words, time,
+};
 use crate::contention::format::shards;
 use crate::contention::{BUSY_KNEE, Finding, ReportRow, RowLayout, Spread};
 use crate::report::{count, decimal, exact, percent};
