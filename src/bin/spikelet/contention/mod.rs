@@ -110,6 +110,12 @@ pub(crate) fn measure_until(
         to_ns: from_ns + settings.duration.as_nanos() as u64,
     };
     let target = HotTarget::new(case, place)?;
+    let run = RowRun {
+        case,
+        target: &target,
+        window,
+        stop,
+    };
     let began = ProcessorTimes::now().filter(|_| !settings.is_virtual);
     let RunResult {
         tally,
@@ -118,9 +124,9 @@ pub(crate) fn measure_until(
         activation,
         stopped_ns,
     } = if settings.is_virtual {
-        simulate::simulate(case, &target, window, stop)?
+        simulate::simulate(run)?
     } else {
-        live::run(case, &target, window, stop)?
+        live::run(run)?
     };
     let processors_busy = began
         .zip(ProcessorTimes::now())
@@ -157,6 +163,16 @@ pub(crate) fn measure_until(
         is_partial: stopped_ns.is_some(),
         threads,
     }))
+}
+
+/// A row that is run.
+#[derive(Clone, Copy)]
+struct RowRun<'a> {
+    case: &'a Case,
+    target: &'a HotTarget,
+    window: MeasuredWindow,
+    /// Becomes true when the row is to end before its time.
+    stop: &'a AtomicBool,
 }
 
 /// The result of running a row.

@@ -12,7 +12,7 @@ mod resume;
 mod store;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use spikelet::Store;
 use spikelet::backup::files_of;
@@ -61,14 +61,7 @@ pub(crate) fn size(
     options: &SizingOptions,
     progress: &mut ProgressSink<'_>,
 ) -> Result<Sizing> {
-    check_rates(options)?;
-    let mut stats = StatsBySet::new(options);
-    let origin = match source_at(path)? {
-        SourceKind::Store => store::read(path, options, &mut stats, progress)?,
-        SourceKind::Backups(inputs) => backup::read_all(path, inputs, &mut stats, progress)?,
-        SourceKind::File(input) => json_lines::read(path, input, &mut stats, progress)?,
-    };
-    summarized(options, origin, stats)
+    sized(options, |stats| read(path, options, stats, progress))
 }
 
 /// Sizes a namespace of a cluster by some of its partitions. Nothing is written.
@@ -82,25 +75,21 @@ pub(crate) fn size_cluster(
     reading: &ClusterReading<'_>,
     progress: &mut ProgressSink<'_>,
 ) -> Result<Sizing> {
-    check_rates(options)?;
-    let mut stats = StatsBySet::new(options);
-    let origin = cluster::read(cluster, options, reading, &mut stats, progress)?;
-    summarized(options, origin, stats)
+    sized(options, |stats| {
+        cluster::read(cluster, options, reading, stats, progress)
+    })
 }
 
-fn check_rates(options: &SizingOptions) -> Result<()> {
+fn sized(
+    options: &SizingOptions,
+    read: impl FnOnce(&mut StatsBySet<'_>) -> Result<RecordOrigin>,
+) -> Result<Sizing> {
     let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
     for rate in rates.chain(options.writes_per_s) {
         checked_rate(rate)?;
     }
-    Ok(())
-}
-
-fn summarized(
-    options: &SizingOptions,
-    origin: RecordOrigin,
-    stats: StatsBySet<'_>,
-) -> Result<Sizing> {
+    let mut stats = StatsBySet::new(options);
+    let origin = read(&mut stats)?;
     let sizing = summarize(options, origin, stats);
     match &options.set {
         Some(set) if sizing.sets.is_empty() => Err(CommandFailure::Input(format!(
@@ -110,36 +99,32 @@ fn summarized(
     }
 }
 
-/// The kind of data at a path.
-enum SourceKind {
-    Store,
-    /// A backup file, or those of a directory.
-    Backups(Vec<(PathBuf, Input)>),
-    File(Input),
-}
-
-fn source_at(path: &Path) -> Result<SourceKind> {
+/// Reads the data at a path, by its kind.
+fn read(
+    path: &Path,
+    options: &SizingOptions,
+    stats: &mut StatsBySet<'_>,
+    progress: &mut ProgressSink<'_>,
+) -> Result<RecordOrigin> {
     let failed = unreadable(path);
     let is_dir = path.as_os_str() != STDIN && std::fs::metadata(path).map_err(&failed)?.is_dir();
     if !is_dir {
         let input = Input::open(path)?;
-        return Ok(if input.is_backup || has_extension(path, "asb") {
-            SourceKind::Backups(vec![(path.to_owned(), input)])
+        return if input.is_backup || has_extension(path, "asb") {
+            backup::read_all(path, vec![(path.to_owned(), input)], stats, progress)
         } else {
-            SourceKind::File(input)
-        });
-    }
-    // A store with a backup in it is a store.
-    if Store::exists(path) {
-        return Ok(SourceKind::Store);
+            json_lines::read(path, input, stats, progress)
+        };
     }
     let mut files = std::fs::read_dir(path).map_err(&failed)?;
-    if !files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb"))) {
-        return Ok(SourceKind::Store);
+    let has_backups = files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb")));
+    // A store with a backup in it is a store.
+    if Store::exists(path) || !has_backups {
+        return store::read(path, options, stats, progress);
     }
     let files = files_of(path).map_err(&failed)?.into_iter();
     let inputs = files.map(|file| Input::open(&file).map(|input| (file, input)));
-    Ok(SourceKind::Backups(inputs.collect::<Result<_, _>>()?))
+    backup::read_all(path, inputs.collect::<Result<_>>()?, stats, progress)
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
