@@ -66,48 +66,32 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
     let mut metrics = MetricsText::new(form);
     let mut namespaces = store.namespaces();
     namespaces.sort_by(|a, b| a.name().cmp(b.name()));
-    let of_each = |namespace: &Namespace| labels(&[("namespace", namespace.name())]);
-
-    let stats = each(&namespaces, |namespace| {
-        vec![(of_each(namespace), namespace.stats())]
-    });
+    let stats = each(&namespaces, |of| vec![(vec![], of.stats())]);
     let of_storage: Vec<(String, &Stats)> = stats
         .iter()
         .map(|(labels, stats)| (labels.clone(), &stats.storage))
         .collect();
     metrics.add_all(&OF_STORAGE, &of_storage);
     render_operations(&stats, &mut metrics);
-    let transactions = each(&namespaces, |namespace| {
-        vec![(of_each(namespace), namespace.transaction_stats())]
-    });
+    let transactions = each(&namespaces, |of| vec![(vec![], of.transaction_stats())]);
     metrics.add_all(&OF_TRANSACTIONS, &transactions);
-    let sets = each(&namespaces, |namespace| {
-        let sets = namespace.sets().into_iter();
-        let named = |set: SetUsage| {
-            let names = [("namespace", namespace.name()), ("set", &set.name)];
-            (labels(&names), set)
-        };
-        sets.map(named).collect()
+    let sets = each(&namespaces, |of| {
+        let named = |set: SetUsage| (vec![("set", set.name.clone())], set);
+        of.sets().into_iter().map(named).collect()
     });
     metrics.add_all(&OF_SETS, &sets);
-    let indexes = each(&namespaces, |namespace| {
-        let indexes = namespace.indexes().into_iter();
+    let indexes = each(&namespaces, |of| {
         let named = |index: IndexStats| {
-            let set = index.set.as_deref().unwrap_or_default();
-            let name = namespace.name();
-            let names = [("namespace", name), ("set", set), ("index", &index.name)];
-            (labels(&names), index)
+            let set = index.set.as_deref().unwrap_or_default().to_owned();
+            (vec![("set", set), ("index", index.name.to_string())], index)
         };
-        indexes.map(named).collect()
+        of.indexes().into_iter().map(named).collect()
     });
     metrics.add_all(&OF_SECONDARY_INDEXES, &indexes);
-    let subscriptions = each(&namespaces, |namespace| {
-        let all = namespace.changes().subscriptions().into_iter();
-        let named = |stats: SubscriptionStats| {
-            let name = namespace.name();
-            let names = [("namespace", name), ("subscription", &*stats.name)];
-            (labels(&names), stats)
-        };
+    let subscriptions = each(&namespaces, |of| {
+        let named =
+            |stats: SubscriptionStats| (vec![("subscription", stats.name.to_string())], stats);
+        let all = of.changes().subscriptions().into_iter();
         all.map(named).collect()
     });
     metrics.add_all(&OF_SUBSCRIPTIONS, &subscriptions);
@@ -120,12 +104,20 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
     metrics.into_text()
 }
 
-/// Returns the things of all namespaces, with their labels.
+/// Returns the things of all namespaces with their labels, of which the namespace is the first.
 fn each<T>(
     namespaces: &[Namespace],
-    of: impl Fn(&Namespace) -> Vec<(String, T)>,
+    of: impl Fn(&Namespace) -> Vec<(Vec<(&'static str, String)>, T)>,
 ) -> Vec<(String, T)> {
-    namespaces.iter().flat_map(of).collect()
+    let mut all = Vec::new();
+    for namespace in namespaces {
+        for (names, one) in of(namespace) {
+            let names = names.iter().map(|(name, value)| (*name, value.as_str()));
+            let names = std::iter::once(("namespace", namespace.name())).chain(names);
+            all.push((labels(&names.collect::<Vec<_>>()), one));
+        }
+    }
+    all
 }
 
 fn render_operations(stats: &[(String, NamespaceStats)], metrics: &mut MetricsText) {

@@ -4,6 +4,17 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+/// Reads a file; `None`: there is none.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn read_if_any(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// Writes a file in place of an earlier one, whole or not at all.
 ///
 /// # Errors

@@ -8,6 +8,7 @@
 
 mod cli;
 mod contention;
+mod failure;
 #[cfg(feature = "cluster")]
 mod files;
 mod random;

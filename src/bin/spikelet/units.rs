@@ -35,20 +35,15 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
+    let wrong = || format!("{text:?} is no size: write bytes, or 16KiB, 1MiB, 2GiB");
     let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        _ => {
-            return Err(format!(
-                "{text:?} is no size: write bytes, or 16KiB, 1MiB, 2GiB"
-            ));
-        }
+        _ => return Err(wrong()),
     };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| format!("{text:?} is no size: write bytes, or 16KiB, 1MiB, 2GiB"))?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
     number
         .checked_mul(1 << shift)
         .ok_or_else(|| format!("{text:?} is more than can be counted"))

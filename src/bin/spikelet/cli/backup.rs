@@ -7,10 +7,11 @@ use serde::Serialize;
 use spikelet::Store;
 use spikelet::backup::{BackupError, BackupOptions, BackupSummary, Blobs, save};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::host_and_port;
 use super::print::{ProgressUnit, emit_found, note, progress};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, bytes, count};
 
 /// Where servers listen.
@@ -68,29 +69,26 @@ struct BackupReport {
 impl BackupReport {
     fn report(&self) -> Report {
         let saved = &self.saved;
-        let mut report = Report::new(format!("Backup of {}", self.path));
-        for namespace in &saved.namespaces {
-            let records = count(namespace.records);
-            report = report.fact(
-                format!("namespace {}", namespace.name),
-                format!("{records} records"),
-            );
-        }
-        if saved.indexes > 0 {
-            report = report.fact("secondary indexes", count(saved.indexes));
-        }
-        report = report
-            .fact("without user key", count(saved.without_key))
-            .fact("damaged, not saved", count(saved.damaged));
-        report = match saved.files.as_slice() {
-            [only] => report.fact("file", only.display().to_string()),
+        let namespaces = saved.namespaces.iter().map(|namespace| {
+            let records = format!("{} records", count(namespace.records));
+            (format!("namespace {}", namespace.name), records)
+        });
+        let indexes = (saved.indexes > 0).then(|| ("secondary indexes", count(saved.indexes)));
+        let files = match saved.files.as_slice() {
+            [only] => Some(("file", only.display().to_string())),
             [first, ..] => {
                 let files = count(saved.files.len() as u64);
-                report.fact("files", format!("{files}, the first: {}", first.display()))
+                Some(("files", format!("{files}, the first: {}", first.display())))
             }
-            [] => report,
+            [] => None,
         };
-        report.fact("size", bytes(saved.bytes))
+        Report::new(format!("Backup of {}", self.path))
+            .facts(namespaces)
+            .facts(indexes)
+            .fact("without user key", count(saved.without_key))
+            .fact("damaged, not saved", count(saved.damaged))
+            .facts(files)
+            .fact("size", bytes(saved.bytes))
     }
 
     fn notes(&self) {
@@ -131,7 +129,7 @@ impl BackupReport {
 /// # Errors
 /// A directory without a store, or with one that is in use; an output that is there or cannot be
 /// written.
-pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome> {
     if let Some(host) = &arguments.host {
         return Err(CommandFailure::Input(asbackup(arguments, host)));
     }
@@ -178,7 +176,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome, Command
     };
     emit_found(arguments.json, "backup", &saved, || saved.report())?;
     saved.notes();
-    Ok(CommandOutcome::damaged_if(saved.saved.damaged > 0))
+    Ok(CommandOutcome::Damaged.only_if(saved.saved.damaged > 0))
 }
 
 /// Says how a store behind the wire protocol is saved.

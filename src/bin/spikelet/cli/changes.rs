@@ -9,11 +9,12 @@ use spikelet::Key;
 use spikelet::changes::{ChangeOptions, ChangeStream, Delivery, Position, Start};
 use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
-use super::target::{only, open_closed};
-use super::{CommandFailure, CommandOutcome};
+use super::target::{only_of, open_closed};
+use crate::failure::{CommandFailure, Result};
 use crate::report::key;
 
 /// How many changes are read at once.
@@ -53,29 +54,28 @@ pub(crate) struct ChangesArguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &ChangesArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &ChangesArguments) -> Result<CommandOutcome> {
     match (&arguments.host, &arguments.dir) {
         (Some(host), _) => of_program(host, arguments),
-        (None, Some(dir)) => of_closed(dir, arguments),
-        (None, None) => Err(CommandFailure::Input(
-            "give the DIR of a closed store, or --host HOST[:PORT] of a running program".to_owned(),
-        )),
+        (None, dir) => of_closed(dir.as_deref().unwrap_or(Path::new("")), arguments),
     }
 }
 
 /// Shows what a running program keeps, and goes on with it if that is asked for.
-fn of_program(
-    host: &MonitorAddress,
-    arguments: &ChangesArguments,
-) -> Result<CommandOutcome, CommandFailure> {
+fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<CommandOutcome> {
     if let Some(position) = &arguments.from {
         position.parse::<Position>()?;
     }
     let stop = on_interrupt("ends")?;
     let mut after = arguments.from.clone();
     while !stop.load(Ordering::Relaxed) {
+        let sets = arguments.sets.iter().map(|set| ("set", set.as_str()));
         let namespace = arguments.namespace.as_deref();
-        let read = host.changes(namespace, &arguments.sets, after.as_deref())?;
+        let places = [("namespace", namespace), ("after", after.as_deref())];
+        let places = places
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let read = host.changes(&sets.chain(places).collect::<Vec<_>>())?;
         if !print(&read.changes, arguments.json)? {
             return Ok(CommandOutcome::Sound);
         }
@@ -87,18 +87,13 @@ fn of_program(
             std::thread::sleep(PAUSE);
         }
     }
-    Ok(match arguments.follow {
-        // Ending it is how it is left.
-        true => CommandOutcome::Sound,
-        false => CommandOutcome::Interrupted,
-    })
+    // Ending it is how following is left.
+    Ok(CommandOutcome::Interrupted.only_if(!arguments.follow))
 }
 
-fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome, CommandFailure> {
+fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome> {
     let store = open_closed(dir, "changes")?;
-    let names = store.namespaces().into_iter();
-    let names = names.map(|namespace| namespace.name().to_owned()).collect();
-    let namespace = store.namespace(&only(names, arguments.namespace.as_deref())?)?;
+    let namespace = only_of(&store, arguments.namespace.as_deref())?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {
         return Err(CommandFailure::Input(format!(
@@ -119,7 +114,7 @@ fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome,
     Ok(CommandOutcome::Sound)
 }
 
-fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), CommandFailure> {
+fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<()> {
     loop {
         let batch = changes.next_batch(AT_ONCE, Duration::ZERO)?;
         let batch: Vec<_> = batch.iter().map(ChangeSnapshot::from).collect();
@@ -130,7 +125,7 @@ fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), CommandFail
 }
 
 /// Prints changes. Returns false once the reader has gone.
-fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool, CommandFailure> {
+fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool> {
     let mut text = String::new();
     for change in changes {
         match as_json {

@@ -2,7 +2,6 @@
 
 #[cfg(feature = "cluster")]
 mod cluster;
-mod places;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -11,17 +10,17 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Arg, Args};
 
-use self::places::{empty, writable};
 use self::values::{ROWS_MAX, conditions, next_rate, positive, series, too_many};
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
-use super::page::{PageFile, unwritable};
+use super::page::{PageFile, empty, unwritable, writable};
 use super::print::{ProgressUnit, emit, emit_form, note, progress};
-use super::{CommandFailure, CommandOutcome};
 use crate::contention::{
-    Arrivals, Case, Criteria, FinishedRun, HarnessError, Interruption, Measurement, OtherRun,
-    Place, RowCondition, RowLayout, SCHEMA_VERSION, Settings, check_stored, measure_until,
+    Arrivals, Case, Criteria, FinishedRun, Interruption, Measurement, OtherRun, Place,
+    RowCondition, RowLayout, SCHEMA_VERSION, Settings, check_stored, measure_until,
     write_histograms,
 };
+use crate::failure::{CommandFailure, Result};
 
 /// Virtual rows begin at 2026-01-01T00:00:00Z.
 const VIRTUAL_START_SECONDS: u64 = 1_767_225_600;
@@ -115,7 +114,7 @@ fn negative_too(argument: Arg) -> Arg {
 
 impl ContentionArguments {
     /// Returns all rows. They are checked before the first one runs.
-    fn cases(&self, settings: &Settings) -> Result<Vec<Case>, CommandFailure> {
+    fn cases(&self, settings: &Settings) -> Result<Vec<Case>> {
         let mut loads = Vec::new();
         let rates = match (&self.rate, &self.writers) {
             (Some(rates), _) => Some(rates.as_str()),
@@ -142,9 +141,7 @@ impl ContentionArguments {
         let mut cases = Vec::new();
         for load in loads {
             for layout in &self.shards {
-                let case = settings
-                    .case(load, *layout)
-                    .map_err(CommandFailure::Input)?;
+                let case = settings.case(load, *layout)?;
                 // Asked for twice, it is the same row.
                 if !cases.contains(&case) {
                     cases.push(case);
@@ -164,7 +161,7 @@ impl ContentionArguments {
     }
 
     /// Opens the place of the page, unless that is a run that is read.
-    fn page(&self) -> Result<Option<PageFile<'_>>, CommandFailure> {
+    fn page(&self) -> Result<Option<PageFile<'_>>> {
         let runs = [&self.baseline, &self.beside].into_iter().flatten();
         let runs: Vec<&Path> = runs.map(PathBuf::as_path).collect();
         let page = self.html.as_deref();
@@ -172,7 +169,7 @@ impl ContentionArguments {
     }
 
     /// Returns how often each row is measured.
-    fn repeats(&self, settings: &Settings, judging: &Criteria) -> Result<usize, CommandFailure> {
+    fn repeats(&self, settings: &Settings, judging: &Criteria) -> Result<usize> {
         let earlier = judging.other.as_ref().map(OtherRun::repeats);
         let asked = self.repeats.map(usize::from);
         let repeats = asked.or(earlier).unwrap_or(1).max(1);
@@ -191,11 +188,10 @@ impl ContentionArguments {
     }
 
     /// Returns the criteria by which the run of these cases is judged.
-    fn judging(&self, settings: &Settings, cases: &[Case]) -> Result<Criteria, CommandFailure> {
-        let conditions = |texts: &[String]| -> Result<Vec<RowCondition>, CommandFailure> {
+    fn judging(&self, settings: &Settings, cases: &[Case]) -> Result<Criteria> {
+        let conditions = |texts: &[String]| -> Result<Vec<RowCondition>> {
             let all = texts.iter().flat_map(|text| conditions(text));
-            all.map(|text| text.parse().map_err(CommandFailure::Input))
-                .collect()
+            all.map(|text| Ok(text.parse::<RowCondition>()?)).collect()
         };
         let other = match (&self.baseline, &self.beside) {
             (Some(file), _) => Some(("--baseline", file)),
@@ -220,18 +216,18 @@ impl ContentionArguments {
 }
 
 /// Compares the stores of a run with its acknowledged writes.
-fn check(dir: &Path, as_json: bool) -> Result<CommandOutcome, CommandFailure> {
+fn check(dir: &Path, as_json: bool) -> Result<CommandOutcome> {
     let found = check_stored(dir)?;
     let form = (SCHEMA_VERSION, "contention-recheck");
     emit_form(as_json, form, &found, || found.to_report())?;
-    Ok(CommandOutcome::damaged_if(!found.passes))
+    Ok(CommandOutcome::Damaged.only_if(!found.passes))
 }
 
 /// Measures, judges and reports the rows.
 ///
 /// # Errors
 /// Cases that cannot be run, files that cannot be read or written, errors of the store.
-pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
     if let Some(dir) = &arguments.check {
         return check(dir, arguments.json);
     }
@@ -294,12 +290,12 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome, Com
     failure(run.interruption.as_ref())?;
     Ok(match run.interruption {
         Some(_) => CommandOutcome::Interrupted,
-        None => CommandOutcome::damaged_if(!run.passes),
+        None => CommandOutcome::Damaged.only_if(!run.passes),
     })
 }
 
 /// Returns the failure that has ended a run.
-fn failure(interruption: Option<&Interruption>) -> Result<(), CommandFailure> {
+fn failure(interruption: Option<&Interruption>) -> Result<()> {
     let reason = interruption.and_then(|cut| cut.reason.clone());
     reason.map_or(Ok(()), |reason| Err(CommandFailure::Input(reason)))
 }
@@ -321,7 +317,7 @@ fn measure_all(
     place: &Place,
     repeats: usize,
     stop: &AtomicBool,
-) -> Result<(Vec<Measurement>, Option<Interruption>), CommandFailure> {
+) -> Result<(Vec<Measurement>, Option<Interruption>)> {
     let wanted = cases.len() * repeats;
     let bar = progress("measuring", wanted as u64, ProgressUnit::Rows);
     let mut trials: Vec<Vec<Measurement>> = cases.iter().map(|_| Vec::new()).collect();
@@ -331,7 +327,7 @@ fn measure_all(
             let mut case = case.clone();
             case.settings.seed = case.settings.seed.wrapping_add(repeat as u64);
             let trial = match measure_until(&case, place, stop) {
-                Err(HarnessError::Store(error)) => {
+                Err(CommandFailure::Store(error)) => {
                     (is_cut, reason) = (true, Some(error.to_string()));
                     break 'all;
                 }
@@ -367,13 +363,4 @@ fn measure_all(
         reason,
     };
     Ok((measured, is_cut.then_some(interruption)))
-}
-
-impl From<HarnessError> for CommandFailure {
-    fn from(error: HarnessError) -> Self {
-        match error {
-            HarnessError::Store(error) => Self::Store(error),
-            other => Self::Input(other.to_string()),
-        }
-    }
 }

@@ -18,9 +18,10 @@ use spikelet::shard::{ShardPolicy, sharded_collections};
 use spikelet::{Error, Key, Namespace, NamespaceConfig, RetryPolicy, Store, WritePolicy};
 
 use self::graph::{Graph, NodeList, edges_max, generate, parse};
+use super::CommandOutcome;
 use super::interrupt::INTERRUPTED;
 use super::print::{ProgressUnit, emit_found, note, progress};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, Section, bytes, count, decimal, duration, key};
 use crate::threads::for_each;
 
@@ -160,7 +161,7 @@ impl DemoArguments {
     }
 
     /// Returns the graph, read or generated, and a description of its source.
-    fn graph(&self) -> Result<(Graph, String), CommandFailure> {
+    fn graph(&self) -> Result<(Graph, String)> {
         let Some(file) = &self.edges else {
             let most = edges_max(self.nodes);
             let edges = self.edge_count.unwrap_or_else(|| {
@@ -206,7 +207,7 @@ impl DemoArguments {
 ///
 /// # Errors
 /// An edge list that is malformed, a directory that cannot be used, what the store refuses.
-pub(crate) fn run(arguments: &DemoArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &DemoArguments) -> Result<CommandOutcome> {
     // All of the input is judged before there is a store.
     let (graph, source) = arguments.graph()?;
     let temporary = match &arguments.dir {
@@ -262,11 +263,11 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<CommandOutcome, CommandFa
         let failed = |error| CommandFailure::Input(format!("cannot remove {place}: {error}"));
         temporary.close().map_err(failed)?;
     }
-    Ok(CommandOutcome::damaged_if(figures.wrong_lists > 0))
+    Ok(CommandOutcome::Damaged.only_if(figures.wrong_lists > 0))
 }
 
 /// Makes a directory that is removed at the end, and when the process is asked to end.
-fn temporary() -> Result<tempfile::TempDir, CommandFailure> {
+fn temporary() -> Result<tempfile::TempDir> {
     let mut builder = tempfile::Builder::new();
     let dir = builder
         .prefix("spikelet-demo-")
@@ -289,7 +290,7 @@ fn temporary() -> Result<tempfile::TempDir, CommandFailure> {
 
 /// Refuses a directory with anything in it but a store that a demo has made, and the graph of that
 /// demo unless it may be removed: two graphs are never mixed.
-fn check_dir(dir: &Path, overwrite: bool) -> Result<(), CommandFailure> {
+fn check_dir(dir: &Path, overwrite: bool) -> Result<()> {
     let refused = |what: String| {
         let dir = dir.display();
         Err(CommandFailure::Input(format!(
@@ -329,7 +330,7 @@ fn load(
     graph: &Graph,
     arguments: &DemoArguments,
     figures: &mut DemoFigures,
-) -> Result<(), CommandFailure> {
+) -> Result<()> {
     // A full device stays full, so it is not tried for ever.
     let patience = RetryPolicy::default()
         .max_attempts(10_000)
@@ -387,11 +388,7 @@ fn load(
 }
 
 /// Asks the store some questions and builds the section of its answers.
-fn answers(
-    follows: &ManyToMany<Namespace>,
-    graph: &Graph,
-    lists: &[NodeList],
-) -> Result<Section, CommandFailure> {
+fn answers(follows: &ManyToMany<Namespace>, graph: &Graph, lists: &[NodeList]) -> Result<Section> {
     let mut section = Section::new("Questions");
     let shown = |node| key(&graph.id(node));
     if let Some((one, other)) = graph.edges.first().copied() {
@@ -432,7 +429,7 @@ fn check(
     lists: &[NodeList],
     threads: usize,
     figures: &mut DemoFigures,
-) -> Result<Vec<String>, CommandFailure> {
+) -> Result<Vec<String>> {
     let bar = progress("checking", lists.len() as u64, ProgressUnit::Count("lists"));
     let found = for_each(lists, threads, |list| {
         let found = fault_of(follows, graph, list);
@@ -488,7 +485,7 @@ fn fault_of(
 }
 
 /// Counts the sharded lists, and finds the largest record.
-fn measure_records(namespace: &Namespace, figures: &mut DemoFigures) -> Result<(), CommandFailure> {
+fn measure_records(namespace: &Namespace, figures: &mut DemoFigures) -> Result<()> {
     for name in [FOLLOWING, FOLLOWERS] {
         figures.sharded_records += sharded_collections(&namespace.set(name)?)?.len() as u64;
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use spikelet::cluster::{Cluster, ClusterBuilder, TlsFiles};
 
-use super::{CommandFailure, first_line};
+use super::first_line;
+use crate::failure::{CommandFailure, Result};
 
 /// Where the password may stand, so that no list of processes shows it.
 const PASSWORD_VARIABLE: &str = "SPIKELET_PASSWORD";
@@ -53,11 +54,7 @@ impl HostArguments {
     ///
     /// # Errors
     /// If the password cannot be read, or the connection fails.
-    pub(crate) fn connect(
-        &self,
-        host: &str,
-        namespace: Option<&str>,
-    ) -> Result<Cluster, CommandFailure> {
+    pub(crate) fn connect(&self, host: &str, namespace: Option<&str>) -> Result<Cluster> {
         Ok(self.builder(host, namespace)?.connect()?)
     }
 
@@ -65,11 +62,7 @@ impl HostArguments {
     ///
     /// # Errors
     /// A password that cannot be read.
-    pub(crate) fn builder(
-        &self,
-        host: &str,
-        namespace: Option<&str>,
-    ) -> Result<ClusterBuilder, CommandFailure> {
+    pub(crate) fn builder(&self, host: &str, namespace: Option<&str>) -> Result<ClusterBuilder> {
         let mut builder = Cluster::builder(host);
         if let Some(namespace) = namespace {
             builder = builder.namespace(namespace);
@@ -87,7 +80,7 @@ impl HostArguments {
         Ok(builder)
     }
 
-    fn password(&self, user: &str) -> Result<String, CommandFailure> {
+    fn password(&self, user: &str) -> Result<String> {
         if let Some(password) = &self.password {
             return Ok(password.clone());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::CommandFailure;
+use crate::failure::{CommandFailure, Result};
 
 /// The exit code of a command that was interrupted, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -13,7 +13,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 ///
 /// # Errors
 /// If signals cannot be waited for.
-pub(crate) fn on_interrupt(then: &'static str) -> Result<Arc<AtomicBool>, CommandFailure> {
+pub(crate) fn on_interrupt(then: &'static str) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     ctrlc::set_handler(move || {

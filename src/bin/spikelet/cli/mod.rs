@@ -47,6 +47,8 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::failure::{CommandFailure, Result};
+
 /// A record store that lives inside a service: try it out, and look at stored data.
 #[derive(Debug, Parser)]
 #[command(
@@ -135,56 +137,33 @@ struct StoreArguments {
     json: bool,
 }
 
-/// The result of a command.
+/// The result of a command, as an exit code.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandOutcome {
     /// All is well.
-    Sound,
+    Sound = 0,
     /// Something is damaged or missing.
-    Damaged,
+    Damaged = 1,
     /// It was asked to end before it was done.
-    Interrupted,
-}
-
-/// Why a command could not do its work.
-#[derive(Debug, thiserror::Error)]
-enum CommandFailure {
-    /// Arguments or input that cannot be used.
-    #[error("{0}")]
-    Input(String),
-    /// The store refused.
-    #[error(transparent)]
-    Store(#[from] spikelet::Error),
-    /// A backup could not be made or restored.
-    #[error(transparent)]
-    Backup(#[from] spikelet::backup::BackupError),
-    /// The output cannot be written.
-    #[error("cannot write the output: {0}")]
-    Output(std::io::Error),
+    Interrupted = interrupt::INTERRUPTED,
 }
 
 impl CommandOutcome {
-    const fn damaged_if(is_damaged: bool) -> Self {
-        if is_damaged {
-            Self::Damaged
-        } else {
-            Self::Sound
-        }
+    /// Returns this outcome if it is so, and else that all is well.
+    const fn only_if(self, is_so: bool) -> Self {
+        if is_so { self } else { Self::Sound }
     }
 }
 
 impl From<CommandOutcome> for ExitCode {
     fn from(outcome: CommandOutcome) -> Self {
-        match outcome {
-            CommandOutcome::Sound => Self::SUCCESS,
-            CommandOutcome::Damaged => Self::from(1),
-            CommandOutcome::Interrupted => Self::from(interrupt::INTERRUPTED),
-        }
+        Self::from(outcome as u8)
     }
 }
 
 /// Prints the completions of a shell.
-fn completions(shell: Shell) -> Result<CommandOutcome, CommandFailure> {
+fn completions(shell: Shell) -> Result<CommandOutcome> {
     let mut script = Vec::new();
     clap_complete::generate(
         shell,
@@ -201,8 +180,8 @@ fn completions(shell: Shell) -> Result<CommandOutcome, CommandFailure> {
 /// # Errors
 /// A file that cannot be read; an empty line.
 #[cfg(any(feature = "cluster", feature = "server"))]
-fn first_line(file: &std::path::Path) -> Result<String, CommandFailure> {
-    let refused = |why: String| CommandFailure::Input(format!("{}: {why}", file.display()));
+fn first_line(file: &std::path::Path) -> Result<String> {
+    let refused = |why: String| CommandFailure::at(file.display(), why);
     let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),

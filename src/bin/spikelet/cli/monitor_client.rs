@@ -8,7 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use spikelet::monitor::{ChangesSnapshot, DEFAULT_PORT, StoreSnapshot, basic_authorization};
 
-use super::CommandFailure;
+use crate::failure::{CommandFailure, Result};
 
 /// How long a program may take to be reached, and between two pieces of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -81,37 +81,16 @@ impl MonitorAddress {
     /// Asks for a look at the store.
     ///
     /// # Errors
-    /// [`MonitorFailure`].
-    pub(crate) fn look(&self) -> Result<StoreSnapshot, MonitorFailure> {
+    /// A program that does not answer, or refuses.
+    pub(crate) fn look(&self) -> Result<StoreSnapshot> {
         self.get("/hot.json")
-    }
-
-    /// Asks for the changes behind a position, of these sets; all if there are none.
-    ///
-    /// # Errors
-    /// [`MonitorFailure`].
-    pub(crate) fn changes(
-        &self,
-        namespace: Option<&str>,
-        sets: &[String],
-        after: Option<&str>,
-    ) -> Result<ChangesSnapshot, MonitorFailure> {
-        let sets = sets.iter().map(|set| ("set", set.as_str()));
-        let namespace = namespace.map(|name| ("namespace", name));
-        let after = after.map(|position| ("after", position));
-        let query: Vec<_> = sets.chain(namespace).chain(after).collect();
-        self.get(&target("/changes.json", &query))
     }
 
     /// Asks for changes by this query.
     ///
     /// # Errors
-    /// [`MonitorFailure`].
-    #[cfg(feature = "cluster")]
-    pub(crate) fn changes_by(
-        &self,
-        query: &[(&str, &str)],
-    ) -> Result<ChangesSnapshot, MonitorFailure> {
+    /// A program that does not answer, or refuses.
+    pub(crate) fn changes(&self, query: &[(&str, &str)]) -> Result<ChangesSnapshot> {
         self.get(&target("/changes.json", query))
     }
 
@@ -119,13 +98,9 @@ impl MonitorAddress {
     /// (`digest`).
     ///
     /// # Errors
-    /// [`MonitorFailure`].
+    /// A program that does not answer, or refuses.
     #[cfg(feature = "cluster")]
-    pub(crate) fn records(
-        &self,
-        namespace: &str,
-        query: &[(&str, &str)],
-    ) -> Result<RecordsAnswer, MonitorFailure> {
+    pub(crate) fn records(&self, namespace: &str, query: &[(&str, &str)]) -> Result<RecordsAnswer> {
         let query = [&[("namespace", namespace)], query].concat();
         let (head, text) = self.answer(&target("/records.asb", &query))?;
         Ok(RecordsAnswer {
@@ -137,25 +112,25 @@ impl MonitorAddress {
         })
     }
 
-    fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, MonitorFailure> {
+    fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T> {
         let (_, body) = self.answer(target)?;
         serde_json::from_slice(&body).map_err(|error| {
-            MonitorFailure::Other(format!(
+            CommandFailure::Input(format!(
                 "{self} answers something else than a monitor: {error}"
             ))
         })
     }
 
     /// Returns head and body of an answer, if it is a whole one with status 200.
-    fn answer(&self, target: &str) -> Result<(String, Vec<u8>), MonitorFailure> {
+    fn answer(&self, target: &str) -> Result<(String, Vec<u8>)> {
         let mut answer = self.ask(target).map_err(|error| {
-            MonitorFailure::Away(format!(
+            CommandFailure::Away(format!(
                 "cannot ask {self}: {error}; does the program serve its monitor there?"
             ))
         })?;
         let end = answer.windows(4).position(|end| end == b"\r\n\r\n");
         let end = end.ok_or_else(|| {
-            MonitorFailure::Other(format!(
+            CommandFailure::Input(format!(
                 "{self} does not speak HTTP: is it the port of a monitor?"
             ))
         })?;
@@ -165,7 +140,7 @@ impl MonitorAddress {
         if !status.starts_with("HTTP/1.1 200 ") {
             let why = String::from_utf8_lossy(&body);
             let why = why.lines().next().unwrap_or_default();
-            return Err(MonitorFailure::Other(format!(
+            return Err(CommandFailure::Input(format!(
                 "{self} answers {status:?}: {why}{}",
                 if status.contains(" 401 ") {
                     format!(" (set {USER_VARIABLE} and {PASSWORD_VARIABLE})")
@@ -176,7 +151,7 @@ impl MonitorAddress {
         }
         let length = header(&head, "Content-Length").and_then(|length| length.parse().ok());
         if length != Some(body.len()) {
-            return Err(MonitorFailure::Away(format!(
+            return Err(CommandFailure::Away(format!(
                 "{self} ended its answer after {} bytes",
                 body.len()
             )));
@@ -233,23 +208,6 @@ pub(crate) struct RecordsAnswer {
     pub(crate) next: Option<String>,
     /// How many records were left out, since they are damaged.
     pub(crate) damaged: u64,
-}
-
-/// Why a monitor gave no usable answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum MonitorFailure {
-    /// It cannot be reached, or ended in the middle: perhaps for a moment.
-    #[error("{0}")]
-    Away(String),
-    /// It refuses, or is no monitor of this version.
-    #[error("{0}")]
-    Other(String),
-}
-
-impl From<MonitorFailure> for CommandFailure {
-    fn from(failure: MonitorFailure) -> Self {
-        Self::Input(failure.to_string())
-    }
 }
 
 fn target(path: &str, query: &[(&str, &str)]) -> String {

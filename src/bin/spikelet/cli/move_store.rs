@@ -26,10 +26,11 @@ use spikelet::relation::{DECLARATION_SET, declared_relations, forget_relation};
 use self::position::{MovePosition, PositionFile};
 use self::report::{MoveReport, text};
 use self::source::{MovedChanges, MovedStore, Present, SourcePiece};
+use super::CommandOutcome;
 use super::host::HostArguments;
 use super::interrupt::on_interrupt;
 use super::print::{emit_found, note};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 use crate::report::count;
 
 /// How many records are written, compared or deleted in one batch.
@@ -94,7 +95,7 @@ pub(crate) struct MoveArguments {
 /// # Errors
 /// A source or cluster that cannot be used; sets of the cluster that have records; a position of
 /// another move.
-pub(crate) fn run(arguments: &MoveArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &MoveArguments) -> Result<CommandOutcome> {
     let host = arguments.cluster.host().ok_or_else(|| {
         CommandFailure::Input(
             "say where to: --host HOST[:PORT] of a node of the cluster".to_owned(),
@@ -145,7 +146,7 @@ struct Move<'a> {
 }
 
 impl Move<'_> {
-    fn run(&mut self) -> Result<CommandOutcome, CommandFailure> {
+    fn run(&mut self) -> Result<CommandOutcome> {
         match self.file.read(&self.report.source, &self.report.target)? {
             Some(position) => {
                 note(&format!("goes on from {}", self.arguments.resume.display()));
@@ -184,7 +185,7 @@ impl Move<'_> {
     }
 
     /// Checks the source, and notes from which change on the copy has to be followed.
-    fn begin(&mut self) -> Result<(), CommandFailure> {
+    fn begin(&mut self) -> Result<()> {
         let follows = self.arguments.follow;
         let changes = match self.source.changes(None) {
             Err(error) if !follows => {
@@ -222,7 +223,7 @@ impl Move<'_> {
     }
 
     /// Copies the records from where the position says. Returns false if it was interrupted.
-    fn copy(&mut self) -> Result<bool, CommandFailure> {
+    fn copy(&mut self) -> Result<bool> {
         while let Some(from) = self.position.copied_to.clone() {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
@@ -246,7 +247,7 @@ impl Move<'_> {
     }
 
     /// Declares the indexes of the source: the first piece has all of them.
-    fn create_indexes(&mut self, piece: &SourcePiece) -> Result<(), CommandFailure> {
+    fn create_indexes(&mut self, piece: &SourcePiece) -> Result<()> {
         if piece.indexes.is_empty() {
             return Ok(());
         }
@@ -264,7 +265,7 @@ impl Move<'_> {
     /// Removes the declarations of relations that name this set of the cluster, so that a served
     /// store does not guard bins of records that this move writes as a whole. Declarations over
     /// other sets stay.
-    fn clear_declarations(&self, set: &str) -> Result<(), CommandFailure> {
+    fn clear_declarations(&self, set: &str) -> Result<()> {
         for relation in self.patiently_one(declared_relations)? {
             let mut sides = relation.sides.iter().chain(&relation.former);
             if !sides.any(|side| &*side.set == set) {
@@ -281,26 +282,18 @@ impl Move<'_> {
         Ok(())
     }
 
-    /// Refuses a set that has records in the cluster, unless the command allows it.
-    fn check_existing(&self, set: &str) -> Result<(), CommandFailure> {
-        if self.arguments.into_existing {
-            return Ok(());
-        }
-        Err(CommandFailure::Input(format!(
-            "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes records that the source does not have"
-        )))
-    }
-
     /// Takes the sets of these records for the move's own, before it writes to them: a move that
     /// goes on knows them. Refuses one that has records in the cluster.
-    fn take_sets(&mut self, records: &[SavedRecord]) -> Result<(), CommandFailure> {
+    fn take_sets(&mut self, records: &[SavedRecord]) -> Result<()> {
         let known = self.position.sets.len();
         for SavedRecord { set, .. } in records {
             if self.position.sets.contains(set) {
                 continue;
             }
             if !self.arguments.into_existing && !self.digests(set)?.is_empty() {
-                self.check_existing(set)?;
+                return Err(CommandFailure::Input(format!(
+                    "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes records that the source does not have"
+                )));
             }
             self.clear_declarations(set)?;
             self.position.sets.push(set.clone());
@@ -312,7 +305,7 @@ impl Move<'_> {
     }
 
     /// Writes the changes since the position: all there are, or with --follow until interrupted.
-    fn follow(&mut self) -> Result<(), CommandFailure> {
+    fn follow(&mut self) -> Result<()> {
         let Some(mut after) = self.position.changes.clone() else {
             return Ok(());
         };
@@ -364,7 +357,7 @@ impl Move<'_> {
 
     /// Writes the present versions of changed records, and deletes the records that are gone. A
     /// damaged record is not gone: its copy in the cluster stays as it is.
-    fn apply(&mut self, changes: &MovedChanges) -> Result<(), CommandFailure> {
+    fn apply(&mut self, changes: &MovedChanges) -> Result<()> {
         let Present {
             mut records,
             damaged,
@@ -403,7 +396,7 @@ impl Move<'_> {
     }
 
     /// Writes records to the cluster. One that is refused is noted.
-    fn write(&mut self, records: &[SavedRecord]) -> Result<(), CommandFailure> {
+    fn write(&mut self, records: &[SavedRecord]) -> Result<()> {
         for batch in batches(records) {
             let results = self.patiently(|cluster| cluster.put_saved(batch))?;
             for (record, result) in batch.iter().zip(results) {
@@ -419,7 +412,7 @@ impl Move<'_> {
     fn patiently<T>(
         &self,
         call: impl Fn(&Cluster) -> Vec<spikelet::Result<T>>,
-    ) -> Result<Vec<spikelet::Result<T>>, CommandFailure> {
+    ) -> Result<Vec<spikelet::Result<T>>> {
         let begun = Instant::now();
         loop {
             let results = call(&self.cluster);
@@ -440,10 +433,7 @@ impl Move<'_> {
         }
     }
 
-    fn patiently_one<T>(
-        &self,
-        call: impl Fn(&Cluster) -> spikelet::Result<T>,
-    ) -> Result<T, CommandFailure> {
+    fn patiently_one<T>(&self, call: impl Fn(&Cluster) -> spikelet::Result<T>) -> Result<T> {
         let mut results = self.patiently(|cluster| vec![call(cluster)])?;
         let result = results.pop();
         let none = || CommandFailure::Input("a call of the cluster has no result".to_owned());
@@ -452,12 +442,7 @@ impl Move<'_> {
 
     /// Notes a record that the cluster has refused. Its set is compared whole at the end, also by a
     /// later run, for which the position goes past the refusal.
-    fn refuse(
-        &mut self,
-        set: &str,
-        record: &str,
-        error: &spikelet::Error,
-    ) -> Result<(), CommandFailure> {
+    fn refuse(&mut self, set: &str, record: &str, error: &spikelet::Error) -> Result<()> {
         self.report.refused_count += 1;
         if self.report.refused.len() < NAMED_MAX {
             self.report.refused.push(format!("{record}: {error}"));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use spikelet::backup::is_within;
 
-use super::CommandFailure;
+use crate::failure::{CommandFailure, Result};
 use crate::report::Report;
 
 /// The place of a page. A file that is there stays until the page is made.
@@ -20,7 +20,7 @@ pub(crate) struct PageFile<'a> {
 ///
 /// # Errors
 /// The place, and the input that it would harm.
-pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<(), CommandFailure> {
+pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<()> {
     match inputs.iter().find(|input| is_within(page, input)) {
         None => Ok(()),
         Some(input) => Err(CommandFailure::Input(format!(
@@ -36,7 +36,7 @@ impl<'a> PageFile<'a> {
     ///
     /// # Errors
     /// As for [`check_place`]; a file that cannot be written.
-    pub(crate) fn open(path: &'a Path, inputs: &[&Path]) -> Result<Self, CommandFailure> {
+    pub(crate) fn open(path: &'a Path, inputs: &[&Path]) -> Result<Self> {
         check_place(path, inputs)?;
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(false).open(path);
@@ -50,7 +50,7 @@ impl<'a> PageFile<'a> {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(crate) fn write(mut self, report: &Report) -> Result<(), CommandFailure> {
+    pub(crate) fn write(mut self, report: &Report) -> Result<()> {
         self.file
             .set_len(0)
             .and_then(|()| self.file.write_all(report.to_html().as_bytes()))
@@ -64,4 +64,31 @@ pub(crate) fn unwritable(path: &Path, error: &io::Error) -> CommandFailure {
         error.kind(),
         format!("{}: {error}", path.display()),
     ))
+}
+
+/// Makes the directory, and sees that a file can be written there.
+pub(crate) fn writable(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| {
+            let probe = dir.join(".spikelet");
+            File::create(&probe)?;
+            std::fs::remove_file(&probe)
+        })
+        .map_err(|error| unwritable(dir, &error))
+}
+
+/// Makes the directory for the stores of the rows, unless something is in it.
+pub(crate) fn empty(dir: &Path) -> Result<()> {
+    let read = std::fs::create_dir_all(dir).and_then(|()| std::fs::read_dir(dir));
+    if read
+        .map_err(|error| unwritable(dir, &error))?
+        .next()
+        .is_some()
+    {
+        return Err(CommandFailure::Input(format!(
+            "--dir {}: something is in it; name a new directory",
+            dir.display()
+        )));
+    }
+    Ok(())
 }

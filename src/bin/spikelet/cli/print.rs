@@ -10,17 +10,17 @@ use indicatif::{
 };
 use serde::Serialize;
 
-use super::CommandFailure;
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, Terminal, to_json};
 
 /// Writes to standard output. A reader that has seen enough and left is no failure: the exit code
 /// still reports the finding.
-pub(crate) fn emit(text: &str) -> Result<(), CommandFailure> {
+pub(crate) fn emit(text: &str) -> Result<()> {
     emit_while_read(text).map(drop)
 }
 
 /// Writes to standard output. Returns false if its reader has seen enough and left.
-pub(crate) fn emit_while_read(text: &str) -> Result<bool, CommandFailure> {
+pub(crate) fn emit_while_read(text: &str) -> Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -33,7 +33,7 @@ pub(crate) fn emit_while_read(text: &str) -> Result<bool, CommandFailure> {
 const COLUMNS_MIN: usize = 60;
 
 /// Writes a report to standard output, as [`shown`] makes it.
-pub(crate) fn emit_report(report: &Report) -> Result<(), CommandFailure> {
+pub(crate) fn emit_report(report: &Report) -> Result<()> {
     emit(&shown(report))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn emit_found(
     kind: &str,
     object: &impl Serialize,
     report: impl FnOnce() -> Report,
-) -> Result<(), CommandFailure> {
+) -> Result<()> {
     emit_form(json, (SCHEMA_VERSION, kind), object, report)
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn emit_form(
     (version, kind): (u32, &str),
     object: &impl Serialize,
     report: impl FnOnce() -> Report,
-) -> Result<(), CommandFailure> {
+) -> Result<()> {
     if !json {
         return emit_report(&report());
     }

@@ -11,10 +11,11 @@ use spikelet::relation::{
 };
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
+use super::CommandOutcome;
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
-use super::{CommandFailure, CommandOutcome};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, key};
+use crate::failure::{CommandFailure, Result};
+use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `relations`.
 #[derive(Debug, Args)]
@@ -61,7 +62,7 @@ struct Relation {
 ///
 /// # Errors
 /// A directory without a store, a name that is not declared, records that cannot be read.
-pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome> {
     let found = find(arguments)?;
     if let (Some(name), true) = (&arguments.name, found.relations.is_empty()) {
         return Err(CommandFailure::Input(format!(
@@ -71,14 +72,14 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome, Comm
     }
     emit_found(arguments.json, "relations", &found, || {
         let title = format!("Relations of {}", found.path);
-        let report = Report::new(title).fact("declared", count(found.relations.len() as u64));
-        let sections = found.relations.iter().map(Relation::section);
-        sections.fold(report, Report::section)
+        Report::new(title)
+            .fact("declared", count(found.relations.len() as u64))
+            .sections(found.relations.iter().map(Relation::section))
     })?;
     Ok(CommandOutcome::Sound)
 }
 
-fn find(arguments: &RelationsArguments) -> Result<FoundRelations, CommandFailure> {
+fn find(arguments: &RelationsArguments) -> Result<FoundRelations> {
     let (name, asked) = (arguments.name.as_deref(), arguments.namespace.as_deref());
     let (target, path) = ReadTarget::open(
         arguments.dir.as_deref(),
@@ -103,7 +104,7 @@ fn relations<S: RecordStore>(
     store: &S,
     namespace: &str,
     name: Option<&str>,
-) -> Result<Vec<Relation>, CommandFailure> {
+) -> Result<Vec<Relation>> {
     let declared = declared_relations(store)?.into_iter();
     declared
         .filter(|declared| name.is_none_or(|name| *declared.name == *name))
@@ -116,7 +117,7 @@ impl Relation {
         store: &S,
         namespace: &str,
         declared: RelationDeclaration,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<Self> {
         let stats = declared.stats(store)?;
         let suggested = declared.suggested_layout(store, &stats)?;
         let mut advice = Vec::new();
@@ -140,13 +141,11 @@ impl Relation {
         let (name, kind) = (&declared.name, declared.kind.name());
         let title = format!("{name}, {kind} in namespace {}", self.namespace);
         let on_delete = format!("{:?}", declared.on_delete);
-        let mut section = Section::new(title).fact("on delete", on_delete);
-        for detail in &declared.details {
-            section = section.fact("declared", &**detail);
-        }
-        for advice in &self.advice {
-            section = section.fact("advice", advice);
-        }
+        let details = declared.details.iter();
+        let section = Section::new(title)
+            .fact("on delete", on_delete)
+            .facts(details.map(|detail| ("declared", &**detail)))
+            .facts(self.advice.iter().map(|advice| ("advice", advice)));
         let name = |side: &DeclaredSide| {
             let part = |before: &str, name: &Option<Box<str>>| {
                 let name = name.as_ref();
@@ -155,24 +154,15 @@ impl Relation {
             let (bin, to) = (part("/", &side.bin), part(" to ", &side.to));
             format!("{}: {}{bin}{to}", side.role, side.set)
         };
-        let largest = |stats: &SideStats| stats.largest.as_ref().map(|(_, elements)| *elements);
-        let largest_key =
-            |stats: &SideStats| stats.largest.as_ref().map(|(largest, _)| key(largest));
+        let rows = declared.sides.iter().zip(&self.stats).map(|(side, stats)| {
+            let largest = stats.largest.as_ref();
+            (name(side), largest.map(|(largest, _)| key(largest)), stats)
+        });
         section.table(ReportTable::of(
             "Sides, by set and bin",
-            declared.sides.iter().zip(&self.stats),
-            &[
-                ("side", &|(side, _)| Cell::text(name(side))),
-                ("records", &|(_, of)| Cell::count(of.records)),
-                ("elements", &|(_, of)| Cell::count(of.elements)),
-                ("p99", &|(_, of)| Cell::count(of.elements_p99)),
-                ("largest", &|(_, of)| Cell::count(largest(of))),
-                ("of", &|(_, of)| Cell::optional(largest_key(of), Cell::text)),
-                ("sharded", &|(_, of)| Cell::count(of.sharded)),
-                ("largest record", &|(_, of)| {
-                    Cell::bytes(of.record_bytes_max)
-                }),
-            ],
+            rows,
+            "side: 0 | records | elements | p99: elements_p99 | largest: largest/1 | of: 1 | sharded | \
+             largest record: record_bytes_max B",
         ))
     }
 }

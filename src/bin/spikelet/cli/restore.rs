@@ -8,9 +8,10 @@ use spikelet::backup::{BackupError, Restore, RestoreOptions, RestoreSummary};
 use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::print::{ProgressUnit, emit_found, note, with_progress};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::Result;
 use crate::report::{Report, count};
 
 /// The highest limit of a namespace: every record legal in the backup's store is legal
@@ -90,7 +91,7 @@ struct RestoreReport {
 impl RestoreReport {
     fn report(&self) -> Report {
         let done = &self.done;
-        let mut report = if self.begun {
+        let report = if self.begun {
             Report::new(format!("Restored {} into {}", self.path, self.into))
                 .fact(
                     if done.cancelled {
@@ -134,23 +135,21 @@ impl RestoreReport {
                 "modules: are not records: register them again",
             ),
         ];
-        for (number, what) in rest.into_iter().filter(|(number, _)| *number > 0) {
+        let rest = rest.into_iter().filter(|(number, _)| *number > 0);
+        let rest = rest.map(|(number, what)| {
             let (label, why) = what.split_once(": ").unwrap_or((what, ""));
-            report = report.fact(label, format!("{} {why}", count(number)));
-        }
-        if done.cancelled {
-            report = report.fact(
-                "INTERRUPTED",
-                "restored records stay; the same command again goes on, and leaves alone records that exist with their generation",
-            );
-        }
-        for why in &done.indexes_refused {
-            report = report.fact("INDEX REFUSED", why);
-        }
-        for place in &self.damage {
-            report = report.fact("DAMAGED", place);
-        }
+            (label, format!("{} {why}", count(number)))
+        });
+        let goes_on = "restored records stay; the same command again goes on, and leaves alone records that exist with their generation";
         report
+            .facts(rest)
+            .facts(done.cancelled.then_some(("INTERRUPTED", goes_on)))
+            .facts(
+                done.indexes_refused
+                    .iter()
+                    .map(|why| ("INDEX REFUSED", why)),
+            )
+            .facts(self.damage.iter().map(|place| ("DAMAGED", place)))
     }
 }
 
@@ -158,7 +157,7 @@ impl RestoreReport {
 ///
 /// # Errors
 /// A backup or store that cannot be used, records that the store refuses.
-pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome> {
     let mut options = RestoreOptions::default();
     if let Some(names) = &arguments.namespace {
         let (from, to) = names.split_once(',').unwrap_or((names, names));
@@ -225,16 +224,13 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome, Comman
     tell(arguments, found)
 }
 
-fn tell(
-    arguments: &RestoreArguments,
-    found: RestoreReport,
-) -> Result<CommandOutcome, CommandFailure> {
+fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<CommandOutcome> {
     emit_found(arguments.json, "restore", &found, || found.report())?;
     if found.done.cancelled {
         return Ok(CommandOutcome::Interrupted);
     }
     let is_refused = found.done.refused > 0 || !found.done.indexes_refused.is_empty();
-    Ok(CommandOutcome::damaged_if(found.damaged || is_refused))
+    Ok(CommandOutcome::Damaged.only_if(found.damaged || is_refused))
 }
 
 /// Opens the store with all namespaces that records go to.

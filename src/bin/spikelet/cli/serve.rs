@@ -13,7 +13,8 @@ use spikelet::monitor::Monitor;
 use spikelet::server::{SecurityOptions, Server, ServerConfig};
 use spikelet::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 
-use super::{CommandFailure, CommandOutcome, first_line};
+use super::{CommandOutcome, first_line};
+use crate::failure::{CommandFailure, Result};
 
 /// The address that is listened on by default: Aerospike's port, of this machine only.
 const LISTEN: &str = "127.0.0.1:3000";
@@ -127,7 +128,7 @@ pub(crate) struct ServeArguments {
 /// # Errors
 /// A configuration that cannot be read, a store that cannot be used, an address that cannot be
 /// listened on.
-pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -270,7 +271,7 @@ fn identity(arguments: &ServeArguments) -> Option<TlsIdentity> {
 }
 
 /// How clients are known.
-fn security(arguments: &ServeArguments) -> Result<SecurityOptions, CommandFailure> {
+fn security(arguments: &ServeArguments) -> Result<SecurityOptions> {
     let mut options = SecurityOptions::default();
     if let Some(file) = &arguments.first_password_file {
         options = options.first_password(first_line(file)?);
@@ -289,7 +290,7 @@ fn security(arguments: &ServeArguments) -> Result<SecurityOptions, CommandFailur
 }
 
 /// Reads the configuration file, if one is given, and notes the settings that do not apply.
-fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>, CommandFailure> {
+fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>> {
     let Some(path) = &arguments.config else {
         return Ok(None);
     };

@@ -9,12 +9,14 @@ use spikelet::RecordStore;
 #[cfg(feature = "cluster")]
 use spikelet::shard::sharded_records;
 use spikelet::shard::{ShardStatus, ShardedCollection, sharded_collections};
+use spikelet::storage::SetUsage;
 use spikelet::{Key, Store};
 
+use super::CommandOutcome;
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
-use super::{CommandFailure, CommandOutcome};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, key};
+use crate::failure::{CommandFailure, Result};
+use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `shards`.
 #[derive(Debug, Args)]
@@ -77,6 +79,13 @@ impl CollectionLine {
         }
     }
 
+    /// Returns whether this is its name: as it is listed, or the key alone.
+    fn is_called(&self, asked: &str) -> bool {
+        let place = format!("{}/{}/", self.namespace, self.set);
+        let key = asked.strip_prefix(&place).unwrap_or(asked);
+        is_called(&self.found.key, key) || is_called(&self.found.key, asked)
+    }
+
     /// Returns whether elements are lost.
     pub(super) fn is_incomplete(&self) -> bool {
         !self.found.missing.is_empty()
@@ -91,7 +100,14 @@ impl CollectionLine {
     pub(super) fn section(&self) -> Section {
         let found = &self.found;
         let bin = found.bin.as_deref();
-        let mut section = Section::new(format!(
+        let missing = found.missing.iter();
+        let missing = missing.map(|shard| format!("shard {shard}: its elements are lost"));
+        let leftovers = found.leftovers();
+        let leftovers =
+            leftovers.map(|one| format!("{} ({}): no read uses it", key(&one.key), one.status));
+        let under_way =
+            "or left unfinished: the next writer, or advance() of a handle, carries it to its end";
+        let section = Section::new(format!(
             "Collection {} in set \"{}\" of namespace {}",
             key(&found.key),
             self.set,
@@ -99,170 +115,125 @@ impl CollectionLine {
         ))
         .fact("bin", bin.unwrap_or("unknown: there is no root"))
         .fact("where it is", &found.scheme)
-        .fact("epoch", found.epoch.to_string());
-        if found.in_transition {
-            section = section.fact(
-                "under way",
-                "or left unfinished: the next writer, or advance() of a handle, carries it to its end",
-            );
-        }
-        section = section
-            .fact("elements", count(found.elements))
-            .fact("bins of the root", bytes(found.root_bytes))
-            .fact("bins of companions", bytes(self.bytes))
-            .fact("the largest", bytes(self.largest_bytes));
-        for shard in &found.missing {
-            section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
-        }
-        for record in found.leftovers() {
-            let (key, status) = (key(&record.key), record.status);
-            section = section.fact("leftover", format!("{key} ({status}): no read uses it"));
-        }
+        .fact("epoch", found.epoch.to_string())
+        .facts(found.in_transition.then_some(("under way", under_way)))
+        .fact("elements", count(found.elements))
+        .fact("bins of the root", bytes(found.root_bytes))
+        .fact("bins of companions", bytes(self.bytes))
+        .fact("the largest", bytes(self.largest_bytes))
+        .facts(missing.map(|why| ("MISSING", why)))
+        .facts(leftovers.map(|why| ("leftover", why)));
+        let rows = found.companions.iter().map(|one| {
+            let frozen = if one.frozen { ", frozen" } else { "" };
+            (key(&one.key), format!("{}{frozen}", one.status), one)
+        });
         section.table(ReportTable::of(
             "Companions",
-            &found.companions,
-            &[
-                ("companion", &|one| Cell::text(key(&one.key))),
-                ("elements", &|one| Cell::count(one.elements)),
-                ("size", &|one| Cell::bytes(one.bytes)),
-                ("epoch", &|one| Cell::text(one.epoch.to_string())),
-                ("state", &|one| {
-                    let frozen = if one.frozen { ", frozen" } else { "" };
-                    Cell::text(format!("{}{frozen}", one.status))
-                }),
-            ],
+            rows,
+            "companion: 0 | elements | size: bytes B | epoch # | state: 1",
         ))
     }
 }
 
-/// The collections that are asked for, and where they are.
-struct CollectionSearch<'a> {
-    namespace: Option<&'a str>,
-    set: Option<&'a str>,
-    key: Option<&'a str>,
-    source: String,
-    collections: Vec<CollectionLine>,
-}
-
-impl CollectionSearch<'_> {
-    /// Adds the collections of a set.
-    fn add(&mut self, namespace: &str, set: &str, found: Vec<ShardedCollection>) {
-        let place = format!("{namespace}/{set}/");
-        let is_asked_for = |found: &ShardedCollection| {
-            self.key.is_none_or(|asked| {
-                // As they are listed, or the key alone.
-                let key = asked.strip_prefix(&place).unwrap_or(asked);
-                is_called(&found.key, key) || is_called(&found.key, asked)
-            })
-        };
-        let found = found.into_iter().filter(is_asked_for);
-        let found = found.map(|found| CollectionLine::new(namespace, set, found));
-        self.collections.extend(found);
-    }
-
-    /// Looks into a store on disk.
-    fn store(&mut self, store: &Store) -> Result<(), CommandFailure> {
-        for namespace in namespaces(store, self.namespace)? {
-            for set in namespace.sets() {
-                if self.set.is_none_or(|asked| *asked == *set.name) {
-                    let found = sharded_collections(&namespace.set(&set.name)?)?;
-                    self.add(namespace.name(), &set.name, found);
-                }
+/// Returns the sharded collections of a store, or of one of its namespaces or sets. `each` sees the
+/// sets that are read.
+pub(super) fn collections_of(
+    store: &Store,
+    namespace: Option<&str>,
+    set: Option<&str>,
+    each: impl Fn(&SetUsage),
+) -> Result<Vec<CollectionLine>> {
+    let mut collections = Vec::new();
+    for namespace in namespaces(store, namespace)? {
+        for found in namespace.sets() {
+            if set.is_none_or(|asked| *asked == *found.name) {
+                let sharded = sharded_collections(&namespace.set(&found.name)?)?.into_iter();
+                let line = |one| CollectionLine::new(namespace.name(), &found.name, one);
+                collections.extend(sharded.map(line));
+                each(&found);
             }
         }
-        Ok(())
     }
-
-    /// Looks into a cluster. Only roots and companions are read.
-    #[cfg(feature = "cluster")]
-    fn cluster(&mut self, cluster: &spikelet::cluster::Cluster) -> Result<(), CommandFailure> {
-        let sets = match self.set {
-            Some(set) => vec![set.to_owned()],
-            None => cluster.set_names()?,
-        };
-        for set in sets {
-            let records = cluster.records(&set)?.filtered(sharded_records())?;
-            let found = sharded_collections(&records)?;
-            self.add(cluster.namespace(), &set, found);
-        }
-        Ok(())
-    }
+    Ok(collections)
 }
 
-/// Searches where the arguments say.
-fn search(arguments: &ShardsArguments) -> Result<CollectionSearch<'_>, CommandFailure> {
-    let mut search = CollectionSearch {
-        namespace: arguments.namespace.as_deref(),
-        set: arguments.set.as_deref(),
-        key: arguments.key.as_deref(),
-        source: String::new(),
-        collections: Vec::new(),
-    };
+/// Returns the sharded collections of a cluster, or of one of its sets. Only roots and companions
+/// are read.
+#[cfg(feature = "cluster")]
+fn collections_in(
+    cluster: &spikelet::cluster::Cluster,
+    set: Option<&str>,
+) -> Result<Vec<CollectionLine>> {
+    let sets = set.map_or_else(|| cluster.set_names(), |set| Ok(vec![set.to_owned()]))?;
+    let mut collections = Vec::new();
+    for set in sets {
+        let records = cluster.records(&set)?.filtered(sharded_records())?;
+        let sharded = sharded_collections(&records)?.into_iter();
+        collections.extend(sharded.map(|one| CollectionLine::new(cluster.namespace(), &set, one)));
+    }
+    Ok(collections)
+}
+
+/// Searches where the arguments say. Returns the key that is asked for, too.
+fn search(arguments: &ShardsArguments) -> Result<(Option<&str>, FoundShards)> {
+    let (namespace, set) = (arguments.namespace.as_deref(), arguments.set.as_deref());
+    let key = arguments.key.as_deref();
     #[cfg(feature = "cluster")]
-    if arguments.cluster.host().is_some() {
+    let key = match (&arguments.dir, key) {
         // The first argument is a key then.
-        search.key = match (&arguments.dir, search.key) {
-            (None, key) => key,
-            (Some(key), None) => Some(key.to_str().ok_or_else(|| {
+        (Some(key), None) if arguments.cluster.host().is_some() => {
+            Some(key.to_str().ok_or_else(|| {
                 CommandFailure::Input(format!(
                     "key {key:?} is not text in UTF-8: give the key as `spikelet shards` shows it"
                 ))
-            })?),
-            (Some(dir), Some(_)) => {
-                return Err(CommandFailure::Input(format!(
-                    "{} and --host: give one of them",
-                    dir.display()
-                )));
-            }
-        };
-    }
-    let (target, source) = ReadTarget::open(
+            })?)
+        }
+        (Some(dir), Some(_)) if arguments.cluster.host().is_some() => {
+            return Err(CommandFailure::Input(format!(
+                "{} and --host: give one of them",
+                dir.display()
+            )));
+        }
+        (_, key) => key,
+    };
+    let (target, path) = ReadTarget::open(
         arguments.dir.as_deref(),
         #[cfg(feature = "cluster")]
-        (&arguments.cluster, search.namespace),
+        (&arguments.cluster, namespace),
     )?;
-    search.source = source;
-    match target {
-        ReadTarget::Store(store) => search.store(&store)?,
+    let mut collections = match target {
+        ReadTarget::Store(store) => collections_of(&store, namespace, set, |_| ())?,
         #[cfg(feature = "cluster")]
-        ReadTarget::Cluster(cluster) => search.cluster(&cluster)?,
-    }
-    Ok(search)
+        ReadTarget::Cluster(cluster) => collections_in(&cluster, set)?,
+    };
+    collections.retain(|one| key.is_none_or(|asked| one.is_called(asked)));
+    Ok((key, FoundShards { path, collections }))
 }
 
 /// Shows the sharded collections.
 ///
 /// # Errors
 /// A directory without a store, names and keys that are not in it.
-pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome, CommandFailure> {
-    let CollectionSearch {
-        key,
-        source,
-        collections,
-        ..
-    } = search(arguments)?;
+pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome> {
+    let (key, found) = search(arguments)?;
     if let Some(asked) = key
-        && collections.is_empty()
+        && found.collections.is_empty()
     {
         return Err(CommandFailure::Input(format!(
-            "no sharded collection has the key {asked:?}: `spikelet shards {source}` lists the sharded collections"
+            "no sharded collection has the key {asked:?}: `spikelet shards {}` lists the sharded collections",
+            found.path
         )));
     }
-    let is_incomplete = collections.iter().any(CollectionLine::is_incomplete);
-    let found = FoundShards {
-        path: source,
-        collections,
-    };
+    let is_incomplete = found.collections.iter().any(CollectionLine::is_incomplete);
     emit_found(arguments.json, "shards", &found, || {
         let report = Report::new(format!("Sharded collections of {}", found.path));
         if key.is_some() {
-            let sections = found.collections.iter().map(CollectionLine::section);
-            sections.fold(report, Report::section)
+            report.sections(found.collections.iter().map(CollectionLine::section))
         } else {
             report.section(list(&found.collections))
         }
     })?;
-    Ok(CommandOutcome::damaged_if(is_incomplete))
+    Ok(CommandOutcome::Damaged.only_if(is_incomplete))
 }
 
 fn list(collections: &[CollectionLine]) -> Section {
@@ -275,21 +246,15 @@ fn list(collections: &[CollectionLine]) -> Section {
             (missing, _) => format!("{scheme}, {missing} MISSING"),
         }
     };
+    let rows = collections.iter().map(|one| {
+        let name = format!("{}/{}/{}", one.namespace, one.set, key(&one.found.key));
+        let bin = one.found.bin.as_deref().unwrap_or("?");
+        (name, bin, state(one), one)
+    });
     let table = ReportTable::of(
         "By namespace, set and key",
-        collections,
-        &[
-            ("collection", &|one| {
-                let key = key(&one.found.key);
-                Cell::text(format!("{}/{}/{key}", one.namespace, one.set))
-            }),
-            ("bin", &|one| {
-                Cell::text(one.found.bin.as_deref().unwrap_or("?"))
-            }),
-            ("elements", &|one| Cell::count(one.found.elements)),
-            ("largest record", &|one| Cell::bytes(one.largest_bytes)),
-            ("state", &|one| Cell::text(state(one))),
-        ],
+        rows,
+        "collection: 0 | bin: 1 | elements | largest record: largest_bytes B | state: 2",
     );
     Section::new(title).table(table.if_any())
 }

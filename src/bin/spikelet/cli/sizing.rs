@@ -6,16 +6,15 @@ use std::sync::atomic::Ordering;
 
 use clap::{Args, Subcommand};
 
+use super::CommandOutcome;
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, check_place};
 use super::print::{ProgressUnit, emit, emit_form, with_progress};
-use super::{CommandFailure, CommandOutcome};
+use crate::failure::{CommandFailure, Result};
 #[cfg(feature = "cluster")]
 use crate::sizing::{ClusterReading, size_cluster};
-use crate::sizing::{
-    PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, SizingOptions, plan, size,
-};
+use crate::sizing::{PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingOptions, plan, size};
 
 /// More would make a page, and a terminal, of nothing else.
 const TOP_MAX: i64 = 1000;
@@ -119,20 +118,11 @@ struct PlanArguments {
     json: bool,
 }
 
-impl From<SizingError> for CommandFailure {
-    fn from(error: SizingError) -> Self {
-        match error {
-            SizingError::Store(error) => Self::Store(error),
-            other => Self::Input(other.to_string()),
-        }
-    }
-}
-
 /// Sizes a store or a file, or makes a plan.
 ///
 /// # Errors
 /// A source that cannot be read or understood, or a page that cannot be written.
-pub(crate) fn run(arguments: &SizingArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &SizingArguments) -> Result<CommandOutcome> {
     #[cfg(feature = "cluster")]
     if let Some(host) = arguments.cluster.host.host() {
         return run_cluster(host, arguments);
@@ -145,15 +135,15 @@ pub(crate) fn run(arguments: &SizingArguments) -> Result<CommandOutcome, Command
     }
 }
 
-fn run_plan(arguments: &PlanArguments) -> Result<CommandOutcome, CommandFailure> {
-    let plan = plan(&arguments.numbers).map_err(CommandFailure::Input)?;
+fn run_plan(arguments: &PlanArguments) -> Result<CommandOutcome> {
+    let plan = plan(&arguments.numbers)?;
     let form = (SCHEMA_VERSION, "sizing-plan");
     emit_form(arguments.json, form, &plan, || plan.to_report())?;
     Ok(CommandOutcome::Sound)
 }
 
 /// The options, from the arguments.
-fn options(arguments: &SizingArguments) -> Result<SizingOptions, CommandFailure> {
+fn options(arguments: &SizingArguments) -> Result<SizingOptions> {
     let rates = &arguments.writes_per_s;
     let of_all: Vec<f64> = rates
         .iter()
@@ -180,10 +170,7 @@ fn options(arguments: &SizingArguments) -> Result<SizingOptions, CommandFailure>
     })
 }
 
-fn run_sizing(
-    source: &Path,
-    arguments: &SizingArguments,
-) -> Result<CommandOutcome, CommandFailure> {
+fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<CommandOutcome> {
     let options = options(arguments)?;
     if let Some(page) = &arguments.html {
         check_place(page, &[source])?;
@@ -196,15 +183,11 @@ fn run_sizing(
     };
     let sizing = with_progress("sizing", unit, |told| size(source, &options, told))?;
     present(&sizing, arguments, &[source])?;
-    Ok(CommandOutcome::damaged_if(sizing.damaged > 0))
+    Ok(CommandOutcome::Damaged.only_if(sizing.damaged > 0))
 }
 
 /// Prints the sizing, and writes its page.
-fn present(
-    sizing: &Sizing,
-    arguments: &SizingArguments,
-    sources: &[&Path],
-) -> Result<(), CommandFailure> {
+fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> Result<()> {
     let report = sizing.to_report();
     if let Some(file) = &arguments.html {
         PageFile::open(file, sources)?.write(&report)?;
@@ -219,7 +202,7 @@ fn present(
 
 /// Sizes a cluster.
 #[cfg(feature = "cluster")]
-fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome, CommandFailure> {
+fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome> {
     if let Some(source) = &arguments.source {
         let source = source.display();
         return Err(CommandFailure::Input(format!(
@@ -252,11 +235,7 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
         size_cluster(&cluster, &options, &reading, told)
     })?;
     present(&sizing, arguments, &[])?;
-    Ok(if stop.load(Ordering::Relaxed) {
-        CommandOutcome::Interrupted
-    } else {
-        CommandOutcome::Sound
-    })
+    Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)))
 }
 
 /// Parses `400` or `users=400`.

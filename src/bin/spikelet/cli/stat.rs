@@ -5,8 +5,9 @@ use spikelet::storage::{SetUsage, Stats};
 use spikelet::{Namespace, Store};
 
 use super::print::emit_found;
-use super::{CommandFailure, CommandOutcome, StoreArguments};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, decimal, key};
+use super::{CommandOutcome, StoreArguments};
+use crate::failure::Result;
+use crate::report::{Report, ReportTable, Section, bytes, count, decimal, key};
 use crate::sizing::{SecondaryIndexSizing, secondary_indexes_table};
 
 /// How many hot keys are shown.
@@ -93,63 +94,46 @@ impl NamespaceStat {
         } else {
             "not cleanly: the log was read"
         };
-        let mut section = Section::new(format!("Namespace {}", self.name))
+        let damaged = (self.damaged_entries > 0).then(|| count(self.damaged_entries));
+        let damaged = damaged.map(|damaged| format!("{damaged}: `spikelet verify` shows where"));
+        let no_hot_keys = if self.clean_close {
+            "none: no writer has waited"
+        } else {
+            "none: noted at a clean close"
+        };
+        let no_hot_keys = self.hot_keys.is_empty().then_some(no_hot_keys);
+        Section::new(format!("Namespace {}", self.name))
             .fact("records", count(stats.records))
             .fact("live", bytes(stats.live_bytes))
             .fact("on the device", bytes(stats.device_bytes))
             .fact("blocks with records", count(stats.used_blocks))
             .fact("write amplification", amplification)
             .fact("index, in memory", index)
-            .fact("closed", closed);
-        if self.damaged_entries > 0 {
-            let damaged = count(self.damaged_entries);
-            section = section.fact(
-                "damaged entries",
-                format!("{damaged}: `spikelet verify` shows where"),
-            );
-        }
-        if self.hot_keys.is_empty() {
-            let why = if self.clean_close {
-                "no writer has waited"
-            } else {
-                "noted at a clean close"
-            };
-            section = section.fact("hot keys", format!("none: {why}"));
-        }
-        section
+            .fact("closed", closed)
+            .facts(damaged.map(|damaged| ("damaged entries", damaged)))
+            .facts(no_hot_keys.map(|why| ("hot keys", why)))
             .table(self.sets_table().if_any())
             .table(secondary_indexes_table("Secondary indexes", &self.indexes))
             .table(self.hot_table().if_any())
     }
 
     fn sets_table(&self) -> ReportTable {
-        let name = |set: &SetUsage| match set.name.as_str() {
-            "" => "(no set)".to_owned(),
-            name => name.to_owned(),
-        };
-        ReportTable::of(
-            "Sets",
-            &self.sets,
-            &[
-                ("set", &|set| Cell::text(name(set))),
-                ("records", &|set| Cell::count(set.records)),
-                ("size", &|set| Cell::bytes(set.stored_bytes)),
-            ],
-        )
+        let rows = self.sets.iter().map(|set| match set.name.as_str() {
+            "" => ("(no set)", set),
+            name => (name, set),
+        });
+        ReportTable::of("Sets", rows, "set: 0 | records | size: stored_bytes B")
     }
 
     fn hot_table(&self) -> ReportTable {
-        let digest = |hot: &HotKeyStat| format!("digest {}", hot.digest);
+        let rows = self.hot_keys.iter().map(|hot| {
+            let digest = || format!("digest {}", hot.digest);
+            (hot.key.clone().unwrap_or_else(digest), hot)
+        });
         ReportTable::of(
             "Records that writers fought over",
-            &self.hot_keys,
-            &[
-                ("key", &|hot| {
-                    Cell::text(hot.key.clone().unwrap_or_else(|| digest(hot)))
-                }),
-                ("waits", &|hot| Cell::count(hot.waits)),
-                ("KEY_BUSY", &|hot| Cell::count(hot.key_busy)),
-            ],
+            rows,
+            "key: 0 | waits | KEY_BUSY: key_busy",
         )
     }
 }
@@ -158,7 +142,7 @@ impl NamespaceStat {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be read.
-pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
     let store = Store::builder()
         .path(&arguments.dir)
         .read_only(true)
@@ -168,9 +152,8 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandF
         namespaces: store.namespaces().iter().map(NamespaceStat::new).collect(),
     };
     emit_found(arguments.json, "stat", &stat, || {
-        let report = Report::new(format!("Store {}", stat.path));
         let sections = stat.namespaces.iter().map(NamespaceStat::section);
-        sections.fold(report, Report::section)
+        Report::new(format!("Store {}", stat.path)).sections(sections)
     })?;
     Ok(CommandOutcome::Sound)
 }

@@ -7,9 +7,9 @@ use spikelet::cluster::Cluster;
 use spikelet::error::StoreHolder;
 use spikelet::{Namespace, Store};
 
-use super::CommandFailure;
 #[cfg(feature = "cluster")]
 use super::host::HostArguments;
+use crate::failure::{CommandFailure, Result};
 
 /// A store or cluster opened for reading.
 pub(super) enum ReadTarget {
@@ -27,7 +27,7 @@ impl ReadTarget {
     pub(super) fn open(
         dir: Option<&Path>,
         #[cfg(feature = "cluster")] (cluster, namespace): (&HostArguments, Option<&str>),
-    ) -> Result<(Self, String), CommandFailure> {
+    ) -> Result<(Self, String)> {
         #[cfg(feature = "cluster")]
         if let Some(host) = cluster.host() {
             let cluster = cluster.connect(host, namespace)?;
@@ -43,7 +43,7 @@ impl ReadTarget {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use.
-pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store, CommandFailure> {
+pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store> {
     let opened = Store::builder().path(dir).read_only(true).open();
     opened.map_err(|error| match error {
         spikelet::Error::InUse {
@@ -60,21 +60,25 @@ pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store, CommandFai
 ///
 /// # Errors
 /// There is no namespace of this name.
-pub(super) fn namespaces(
-    store: &Store,
-    name: Option<&str>,
-) -> Result<Vec<Namespace>, CommandFailure> {
+pub(super) fn namespaces(store: &Store, name: Option<&str>) -> Result<Vec<Namespace>> {
     Ok(match name {
         Some(name) => vec![store.namespace(name)?],
         None => store.namespaces(),
     })
 }
 
-/// Returns the name that is wanted of these namespaces, or the only one.
+/// Returns the namespace of this name, or the only one.
 ///
 /// # Errors
 /// There is no such namespace, or none is wanted of several.
-pub(super) fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String, CommandFailure> {
+pub(super) fn only_of(store: &Store, wanted: Option<&str>) -> Result<Namespace> {
+    let names = store.namespaces().into_iter();
+    let names = names.map(|namespace| namespace.name().to_owned()).collect();
+    Ok(store.namespace(&only(names, wanted)?)?)
+}
+
+/// Returns the name that is wanted of these namespaces, or the only one.
+pub(super) fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String> {
     match (wanted, names.as_slice()) {
         (Some(wanted), names) if names.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
         (None, [only]) => Ok(only.clone()),

@@ -11,12 +11,13 @@ use clap::{Args, ValueEnum};
 use console::{Key, Term};
 use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 
+use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::{emit, emit_report, note, screen, shown};
 use super::target::open_closed;
-use super::{CommandFailure, CommandOutcome};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count, decimal, duration};
+use crate::failure::{CommandFailure, Result};
+use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
 use crate::threads::sleep_until;
 
 /// How long a first look may be waited for that has rates.
@@ -107,7 +108,7 @@ impl Order {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use; a program that does not answer.
-pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome> {
     let host = match (&arguments.host, &arguments.dir) {
         (Some(host), _) => host,
         (None, Some(dir)) => return of_closed(dir, arguments),
@@ -125,7 +126,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome, CommandFai
         loop {
             show(arguments, &source, snapshot)?;
             if arguments.once || !io::stdout().is_terminal() {
-                return Ok(ended(&stop));
+                return Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)));
             }
             if !sleep_until(Instant::now() + arguments.every(), &stop) {
                 return Ok(CommandOutcome::Sound);
@@ -232,7 +233,7 @@ impl TopArguments {
 }
 
 /// Shows the counts that a closed store has kept.
-fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome, CommandFailure> {
+fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome> {
     let store = open_closed(dir, "top")?;
     note("a closed store has no rates: it shows the counts of its last clean close");
     let snapshot = StoreSnapshot::of(&store, arguments.keys.unwrap_or(KEYS).into());
@@ -241,7 +242,7 @@ fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome, Com
 }
 
 /// Looks until there are rates: a program that has just started has none for a second.
-fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot, CommandFailure> {
+fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot> {
     let began = Instant::now();
     loop {
         let snapshot = host.look()?;
@@ -252,19 +253,7 @@ fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot,
     }
 }
 
-fn ended(stop: &AtomicBool) -> CommandOutcome {
-    if stop.load(Ordering::Relaxed) {
-        CommandOutcome::Interrupted
-    } else {
-        CommandOutcome::Sound
-    }
-}
-
-fn show(
-    arguments: &TopArguments,
-    source: &str,
-    snapshot: StoreSnapshot,
-) -> Result<(), CommandFailure> {
+fn show(arguments: &TopArguments, source: &str, snapshot: StoreSnapshot) -> Result<()> {
     let most = arguments.keys.unwrap_or(KEYS);
     if arguments.json {
         let looked = ordered(snapshot, most, arguments.sort);
@@ -286,12 +275,10 @@ fn ordered(mut snapshot: StoreSnapshot, most: u8, order: Order) -> StoreSnapshot
 
 fn report(source: &str, snapshot: StoreSnapshot, most: u8, order: Order) -> Report {
     let snapshot = ordered(snapshot, most, order);
-    let mut report = Report::new(format!("Hot records {source}"));
-    if let Some(connections) = snapshot.connections {
-        report = report.fact("connections", count(connections));
-    }
-    let sections = snapshot.namespaces.iter().map(section);
-    sections.fold(report, Report::section)
+    let connections = snapshot.connections.map(count);
+    Report::new(format!("Hot records {source}"))
+        .facts(connections.map(|connections| ("connections", connections)))
+        .sections(snapshot.namespaces.iter().map(section))
 }
 
 fn section(namespace: &NamespaceSnapshot) -> Section {
@@ -314,33 +301,32 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         syncs += &format!(", {} ms each", decimal(took, 2));
     }
     let key_busy = counted(namespace.key_busy, namespace.key_busy_per_s);
-    let mut section = Section::new(format!("Namespace {}", namespace.name))
+    let errors = namespace.errors.iter().map(|error| {
+        let label = format!("error {}", error.code);
+        (label, counted(error.count, error.per_s))
+    });
+    let stopped = ("writes", "stopped for want of space");
+    let read_only = namespace.read_only.as_ref();
+    let hot = &namespace.hot;
+    let section = Section::new(format!("Namespace {}", namespace.name))
         .fact("records", count(namespace.records))
         .fact("live", live)
         .fact("log", log)
         .fact("cleaning moved", moved)
         .fact("syncs", syncs)
         .fact("waits", counted(namespace.waits, namespace.waits_per_s))
-        .fact("KEY_BUSY", key_busy);
-    for error in &namespace.errors {
-        let label = format!("error {}", error.code);
-        section = section.fact(label, counted(error.count, error.per_s));
-    }
-    if namespace.stop_writes {
-        section = section.fact("writes", "stopped for want of space");
-    }
-    if let Some(why) = &namespace.read_only {
-        section = section.fact("read-only", why.clone());
-    }
-    section = section.table(operation_table(namespace));
-    if namespace.hot.is_empty() {
-        section = section.fact("hot records", "none: no writer has waited");
+        .fact("KEY_BUSY", key_busy)
+        .facts(errors)
+        .facts(namespace.stop_writes.then_some(stopped))
+        .facts(read_only.map(|why| ("read-only", why)))
+        .table(operation_table(namespace));
+    let section = if hot.is_empty() {
+        section.fact("hot records", "none: no writer has waited")
     } else {
-        section = section.table(hot_table(&namespace.hot));
-        if namespace.hot.iter().any(|hot| hot.key.is_none()) {
-            section = section.paragraph(NO_KEY);
-        }
-    }
+        let is_without_key = hot.iter().any(|hot| hot.key.is_none());
+        let section = section.table(hot_table(hot));
+        section.paragraphs(is_without_key.then_some(NO_KEY))
+    };
     section
         .table(collection_table(namespace))
         .table(transition_table(namespace))
@@ -349,22 +335,10 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
 /// Returns the table of the kinds of operations that were used; `None`: there are none.
 fn operation_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
     let used = namespace.operations.iter().filter(|one| one.count > 0);
-    let micros = |micros: Option<f64>| {
-        Cell::optional(micros, |micros| {
-            Cell::text(duration(Duration::from_secs_f64(micros / 1e6)))
-        })
-    };
     ReportTable::of(
         "Operations",
-        used,
-        &[
-            ("kind", &|one| Cell::text(printable(&one.kind))),
-            ("a second", &|one| Cell::decimal(one.per_s, 0)),
-            ("p50", &|one| micros(one.p50_us)),
-            ("p99", &|one| micros(one.p99_us)),
-            ("p99.9", &|one| micros(one.p999_us)),
-            ("in all", &|one| Cell::count(one.count)),
-        ],
+        used.map(|one| (printable(&one.kind), one)),
+        "kind: 0 | a second: per_s .0 | p50: p50_us us | p99: p99_us us | p99.9: p999_us us | in all: count",
     )
     .if_any()
 }
@@ -377,26 +351,17 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
 }
 
 fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
-    let rate = |rate: Option<f64>| Cell::decimal(rate, 1);
-    let digest = |hot: &HotRecordSnapshot| format!("digest {}", hot.digest);
+    let rows = hot.iter().map(|hot| {
+        let digest = || format!("digest {}", hot.digest);
+        let key = printable(&hot.key.clone().unwrap_or_else(digest));
+        let set = hot.set.as_deref().map_or("(gone)".to_owned(), set_name);
+        (key, set, shards(hot), hot)
+    });
     ReportTable::of(
         "Records that writers fight over",
-        hot,
-        &[
-            ("key", &|hot| {
-                Cell::text(printable(&hot.key.clone().unwrap_or_else(|| digest(hot))))
-            }),
-            ("set", &|hot| {
-                Cell::text(hot.set.as_deref().map_or("(gone)".to_owned(), set_name))
-            }),
-            ("writes/s", &|hot| rate(hot.writes_per_s)),
-            ("waits/s", &|hot| rate(hot.waits_per_s)),
-            ("KEY_BUSY/s", &|hot| rate(hot.key_busy_per_s)),
-            ("waits", &|hot| Cell::count(hot.waits)),
-            ("KEY_BUSY", &|hot| Cell::count(hot.key_busy)),
-            ("size", &|hot| Cell::bytes(hot.bytes)),
-            ("shards", &|hot| Cell::text(shards(hot))),
-        ],
+        rows,
+        "key: 0 | set: 1 | writes/s: writes_per_s .1 | waits/s: waits_per_s .1 | KEY_BUSY/s: key_busy_per_s .1 | waits | \
+         KEY_BUSY: key_busy | size: bytes B | shards: 2",
     )
 }
 
@@ -410,15 +375,14 @@ fn shards(hot: &HotRecordSnapshot) -> String {
 }
 
 fn collection_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
+    let rows = namespace.collections.iter().map(|one| {
+        let [key, bin, scheme] = [&one.key, &one.bin, &one.scheme].map(|text| printable(text));
+        [key, set_name(&one.set), bin, scheme]
+    });
     ReportTable::of(
         "Sharded collections: hot, or changed of late",
-        &namespace.collections,
-        &[
-            ("root", &|one| Cell::text(printable(&one.key))),
-            ("set", &|one| Cell::text(set_name(&one.set))),
-            ("bin", &|one| Cell::text(printable(&one.bin))),
-            ("state", &|one| Cell::text(printable(&one.scheme))),
-        ],
+        rows,
+        "root: 0 | set: 1 | bin: 2 | state: 3",
     )
     .if_any()
 }
@@ -428,31 +392,21 @@ fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
         0 => "one record".to_owned(),
         shards => count(shards),
     };
+    let rows = namespace.transitions.iter().map(|one| {
+        let [key, bin, name] = [&one.key, &one.bin, &one.transition].map(|text| printable(text));
+        let transition = format!("{name} from {}", from(one.shards));
+        let companions = format!("{} of {}", count(one.done), count(one.total));
+        let state = match (&one.refused, one.ended) {
+            (Some(why), _) => format!("refused: {}", printable(why)),
+            (None, true) => "ended".to_owned(),
+            (None, false) => "under way".to_owned(),
+        };
+        [key, set_name(&one.set), bin, transition, companions, state]
+    });
     ReportTable::of(
         "Latest transitions",
-        &namespace.transitions,
-        &[
-            ("root", &|one| Cell::text(printable(&one.key))),
-            ("set", &|one| Cell::text(set_name(&one.set))),
-            ("bin", &|one| Cell::text(printable(&one.bin))),
-            ("transition", &|one| {
-                Cell::text(format!(
-                    "{} from {}",
-                    printable(&one.transition),
-                    from(one.shards)
-                ))
-            }),
-            ("companions", &|one| {
-                Cell::text(format!("{} of {}", count(one.done), count(one.total)))
-            }),
-            ("state", &|one| {
-                Cell::text(match (&one.refused, one.ended) {
-                    (Some(why), _) => format!("refused: {}", printable(why)),
-                    (None, true) => "ended".to_owned(),
-                    (None, false) => "under way".to_owned(),
-                })
-            }),
-        ],
+        rows,
+        "root: 0 | set: 1 | bin: 2 | transition: 3 | companions: 4 | state: 5",
     )
     .if_any()
 }

@@ -1,15 +1,14 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
-use indicatif::ProgressBar;
 use serde::Serialize;
 use spikelet::Store;
-use spikelet::shard::sharded_collections;
 use spikelet::storage::{OpeningStep, Verification};
 
 use super::print::{ProgressUnit, emit_found, progress};
-use super::shards::CollectionLine;
-use super::{CommandFailure, CommandOutcome, StoreArguments};
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count};
+use super::shards::{CollectionLine, collections_of};
+use super::{CommandOutcome, StoreArguments};
+use crate::failure::Result;
+use crate::report::{Report, ReportTable, Section, bytes, count};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -18,21 +17,6 @@ struct StoreCheck {
     damaged: bool,
     namespaces: Vec<NamespaceCheck>,
     shards: Vec<CollectionLine>,
-}
-
-/// Finds the sharded collections that have a fault, or a transition under way. `bar` counts the
-/// records.
-fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<CollectionLine>> {
-    let mut faulty = Vec::new();
-    for namespace in store.namespaces() {
-        for set in namespace.sets() {
-            let found = sharded_collections(&namespace.set(&set.name)?)?.into_iter();
-            let found = found.map(|found| CollectionLine::new(namespace.name(), &set.name, found));
-            faulty.extend(found.filter(CollectionLine::has_fault));
-            bar.inc(set.records);
-        }
-    }
-    Ok(faulty)
 }
 
 #[derive(Debug, Serialize)]
@@ -90,16 +74,7 @@ impl NamespaceCheck {
                 "snapshot disagrees in",
                 format!("{disagreements} records{compared}"),
             );
-        let table = ReportTable::of(
-            "Places",
-            &found.places,
-            &[
-                ("device", &|place| Cell::count(place.device as u64)),
-                ("offset", &|place| Cell::text(place.offset.to_string())),
-                ("bytes", &|place| Cell::count(place.bytes)),
-                ("what", &|place| Cell::text(&place.what)),
-            ],
-        );
+        let table = ReportTable::of("Places", &found.places, "device | offset # | bytes | what");
         section.table(table.if_any())
     }
 }
@@ -108,7 +83,7 @@ impl NamespaceCheck {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be opened at all.
-pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandFailure> {
+pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
     let bar = progress("checking", 0, ProgressUnit::Count("blocks"));
     let shown = bar.clone();
     let verified = Store::builder().path(&arguments.dir);
@@ -134,9 +109,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandF
         let namespaces = store.namespaces().into_iter();
         let records = namespaces.map(|namespace| namespace.stats().records).sum();
         let bar = progress("shards", records, ProgressUnit::Count("records"));
-        let checks = faulty(&store, &bar);
+        let found = collections_of(&store, None, None, |set| bar.inc(set.records));
         bar.finish_and_clear();
-        checks?
+        let mut found = found?;
+        found.retain(CollectionLine::has_fault);
+        found
     };
     damaged |= shards.iter().any(CollectionLine::is_incomplete);
     let check = StoreCheck {
@@ -146,22 +123,22 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandF
         shards,
     };
     emit_found(arguments.json, "verify", &check, || {
-        let report = Report::new(format!("Check of {}", check.path));
-        let namespaces = check.namespaces.iter().map(NamespaceCheck::section);
-        let shards = check.shards.iter().map(CollectionLine::section);
-        namespaces.chain(shards).fold(report, Report::section)
+        Report::new(format!("Check of {}", check.path))
+            .sections(check.namespaces.iter().map(NamespaceCheck::section))
+            .sections(check.shards.iter().map(CollectionLine::section))
     })?;
-    Ok(CommandOutcome::damaged_if(damaged))
+    Ok(CommandOutcome::Damaged.only_if(damaged))
 }
 
 #[cfg(test)]
 mod tests {
     use spikelet::ShardedList;
+    use spikelet::storage::SetUsage;
 
     use super::*;
 
     #[test]
-    fn the_audit_of_shards_counts_every_record_it_looks_at() -> spikelet::Result<()> {
+    fn the_audit_of_shards_counts_every_record_it_looks_at() -> Result<()> {
         let store = Store::in_memory()?;
         for key in ["a", "b", "c"] {
             store.set("plain")?.put(key, [("n", 1)])?;
@@ -171,9 +148,11 @@ mod tests {
         list.shards().activate(4)?;
         let namespaces = store.namespaces().into_iter();
         let records: u64 = namespaces.map(|namespace| namespace.stats().records).sum();
-        let bar = ProgressBar::hidden();
-        assert!(faulty(&store, &bar)?.is_empty());
-        assert_eq!((bar.position(), records), (8, 8));
+        let looked_at = std::cell::Cell::new(0);
+        let count = |set: &SetUsage| looked_at.set(looked_at.get() + set.records);
+        let found = collections_of(&store, None, None, count)?;
+        assert!(!found.iter().any(CollectionLine::has_fault));
+        assert_eq!((looked_at.get(), records), (8, 8));
         Ok(())
     }
 }

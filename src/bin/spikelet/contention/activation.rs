@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use spikelet::Error;
 
 use super::case::Case;
-use super::error::Result;
 use super::measure::{Figures, MeasuredWindow, Tally, TimedWrite};
 use super::target::HotTarget;
+use crate::failure::Result;
 
 /// The pause before a refused activation is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -35,7 +35,7 @@ pub(super) fn activate(case: &Case, target: &HotTarget, begun: Instant) -> Resul
     let began_s = begun.elapsed().as_secs_f64();
     let shards = case.layout.live_shards();
     let mut refused = 0;
-    for collection in target.collections() {
+    for collection in &target.collections {
         loop {
             match collection.activate(shards) {
                 Ok(found) if found == u64::from(shards) => break,

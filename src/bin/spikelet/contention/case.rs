@@ -1,12 +1,11 @@
 //! Cases: what each row of the report measures.
 
-use std::fmt;
 use std::num::ParseIntError;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{ArgPredicate, PossibleValue, RangedU64ValueParser};
+use clap::builder::{ArgPredicate, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -57,11 +56,10 @@ pub(crate) enum Write {
     AddUnique,
 }
 
-impl fmt::Display for Write {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        out.write_str(value.as_ref().map_or("", PossibleValue::get_name))
-    }
+/// Returns the name of a value, as its argument has it.
+pub(super) fn name_of(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// How long a record stays locked after its edit, as a write that waits for a replica would keep
@@ -76,7 +74,13 @@ pub(crate) struct Hold {
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) mean: Duration,
     /// Whether each hold is the same, or exponentially distributed.
-    #[arg(help_heading = "Limits", long = "hold-dist", value_name = "HOLD_DIST", value_enum, default_value_t = Spread::Fixed)]
+    #[arg(
+        help_heading = "Limits",
+        long = "hold-dist",
+        value_name = "HOLD_DIST",
+        value_enum,
+        default_value = "fixed"
+    )]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) spread: Spread,
 }
@@ -90,13 +94,6 @@ pub(crate) enum Spread {
     Exponential,
 }
 
-impl fmt::Display for Spread {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        out.write_str(value.as_ref().map_or("", PossibleValue::get_name))
-    }
-}
-
 /// What all rows of a run have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub(crate) struct Settings {
@@ -108,7 +105,12 @@ pub(crate) struct Settings {
     #[command(flatten)]
     pub(crate) hold: Hold,
     /// The operation of a write [default: increment; add-unique with --activate-at].
-    #[arg(long = "operation", value_name = "OPERATION", value_enum, default_value_t = Write::Increment)]
+    #[arg(
+        long = "operation",
+        value_name = "OPERATION",
+        value_enum,
+        default_value = "increment"
+    )]
     #[arg(
         default_value_if("activate_at", PRESENT, "add-unique"),
         hide_default_value = true
@@ -215,7 +217,6 @@ pub(crate) struct Case {
 impl Settings {
     /// Returns how many writers may wait for a record, as the engine counts (`max_waiters`).
     /// `None`: any number.
-    #[must_use]
     pub(crate) const fn max_waiters(&self) -> Option<usize> {
         match self.limit {
             0 => None,
@@ -401,7 +402,6 @@ impl Case {
     }
 
     /// Returns the name of the case's files: `open-50_shards-8`, `closed-16_shards-hourly`.
-    #[must_use]
     pub(crate) fn file_name(&self) -> String {
         let load = match self.load {
             Arrivals::Open { rate } => format!("open-{rate}"),
@@ -417,7 +417,6 @@ impl Case {
 
     /// Returns whether each write goes to a random shard. A counter's handle takes its shards in
     /// turn, which is better; on a virtual clock each write comes as from a handle of its own.
-    #[must_use]
     pub(crate) fn is_spread_at_random(&self) -> bool {
         self.settings.is_virtual
             || self.settings.write != Write::Increment
@@ -425,7 +424,6 @@ impl Case {
     }
 
     /// Returns whether the collection is sharded while the row runs.
-    #[must_use]
     pub(crate) fn activates(&self) -> bool {
         self.settings.activate_at.is_some()
             && matches!(self.layout, RowLayout::Hashed(shards) if shards > 1)

@@ -58,7 +58,7 @@ pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
                 lanes: vec![TimelineLane { y, series }],
                 ..LineChart::default()
             };
-            chart.into()
+            Chart::Lines(chart)
         })
     };
     let logarithmic =
@@ -150,14 +150,11 @@ pub(super) fn before_and_after(
     let values = rows.iter().map(|row| (row.shards.to_string(), read(row)));
     let chart = bars(title, "shards", y, values.collect());
     let ranges = ranges(&rows, row.key_busy_share >= BUSY_KNEE);
-    Some(
-        BarChart {
-            advised,
-            ranges: ranges.map(Box::new),
-            ..chart
-        }
-        .into(),
-    )
+    Some(Chart::Bars(BarChart {
+        advised,
+        ranges: ranges.map(Box::new),
+        ..chart
+    }))
 }
 
 /// Returns the range of the values behind each bar: the least and the largest share of the repeats,
@@ -264,7 +261,7 @@ pub(super) fn timeline(row: &ReportRow, activation: &Activation) -> Chart {
             label: format!("{} shards", activation.shards),
         }],
     };
-    chart.into()
+    Chart::Lines(chart)
 }
 
 /// Draws KEY_BUSY before, during and after the activation of a row.
@@ -277,7 +274,7 @@ pub(super) fn phases(row: &ReportRow) -> Chart {
     );
     let values = phases.map(|phase| (phase.name.clone(), phase.figures.key_busy_share * 100.0));
     let y = Axis::new("KEY_BUSY", AxisUnit::Percent);
-    bars(title, "activation", y, values.collect()).into()
+    Chart::Bars(bars(title, "activation", y, values.collect()))
 }
 
 /// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;
@@ -303,10 +300,11 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
     let curve = |measured: &&Measurement| {
         let rest = |halving: u32| 2_f64.powi(halving as i32);
         let points = (0..HALVINGS)
-            .filter(|halving| measured.latency().len() as f64 >= rest(*halving))
+            .filter(|halving| measured.tally.latency.len() as f64 >= rest(*halving))
             .map(|halving| {
                 let nanos = measured
-                    .latency()
+                    .tally
+                    .latency
                     .value_at_quantile(1.0 - 1.0 / rest(halving));
                 (rest(halving), (nanos as f64 / 1e3).min(measured.row.max_us))
             });
@@ -337,5 +335,5 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
             .into(),
         ..LineChart::default()
     };
-    Some(chart.into())
+    Some(Chart::Lines(chart))
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::case::Case;
-use super::error::Result;
+use super::case::{Case, name_of};
 use super::journal;
 use super::ledger::{Correctness, Ledger};
 use super::target::HotTarget;
+use crate::failure::Result;
 use crate::report::{Report, Section, Severity, Verdict};
 
 /// The comparison of each row with its ledger.
@@ -74,7 +74,7 @@ impl RowCheck {
         };
         Self {
             row,
-            operation: Some(case.settings.write.to_string()),
+            operation: Some(name_of(case.settings.write)),
             correctness,
             unreadable,
         }
@@ -113,16 +113,11 @@ fn look(case: &Case, ledger: &Ledger, dir: &Path) -> Result<Correctness> {
 
 impl StoredCheck {
     /// Builds the report.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
-        let mut section = Section::new("Correctness");
-        if self.rows.is_empty() {
-            section = section
-                .paragraph("There is no ledger of a row in this directory: nothing is proved.");
-        }
-        for row in &self.rows {
-            section = section.verdict(row.verdict());
-        }
+        let none = "There is no ledger of a row in this directory: nothing is proved.";
+        let section = Section::new("Correctness")
+            .paragraphs(self.rows.is_empty().then_some(none))
+            .verdicts(self.rows.iter().map(RowCheck::verdict));
         Report::new("Contention, looked at again").section(section)
     }
 }

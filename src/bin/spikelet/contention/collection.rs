@@ -21,7 +21,6 @@ use super::routing::HotRoute;
 const BATCH: u64 = 4_096;
 
 /// One hot collection.
-#[derive(Debug)]
 pub(super) enum HotCollection {
     List(ShardedList<HoldingSet>),
     Counter(ShardedCounter<HoldingSet>),

@@ -113,40 +113,34 @@ struct ComparedFigure {
     read: fn(&Figures) -> f64,
     /// Of a percentile, its share of the writes.
     percentile: Option<f64>,
-    more_is_better: bool,
     /// A smaller change never counts.
     least: f64,
 }
 
-/// The compared figures of each row. A tenth of a percent of writes refused, and a microsecond, are
+/// The compared figures of each row: more goodput is better, less of all others. A tenth of a percent of writes refused, and a microsecond, are
 /// nothing.
-const FIGURES: [ComparedFigure; 4] = {
-    const fn figure(
+const FIGURES: [ComparedFigure; 4] = [
+    ComparedFigure::new("goodput_per_s", |row| row.goodput_per_s, None, 0.0),
+    ComparedFigure::new("key_busy_share", |row| row.key_busy_share, None, 0.001),
+    ComparedFigure::new("p50_us", |row| row.p50_us, Some(0.5), 1.0),
+    ComparedFigure::new("p99_us", |row| row.p99_us, Some(0.99), 1.0),
+];
+
+impl ComparedFigure {
+    const fn new(
         name: &'static str,
         read: fn(&Figures) -> f64,
         percentile: Option<f64>,
         least: f64,
-    ) -> ComparedFigure {
-        ComparedFigure {
+    ) -> Self {
+        Self {
             name,
             read,
             percentile,
-            more_is_better: false,
             least,
         }
     }
-    [
-        ComparedFigure {
-            more_is_better: true,
-            ..figure("goodput_per_s", |row| row.goodput_per_s, None, 0.0)
-        },
-        figure("key_busy_share", |row| row.key_busy_share, None, 0.001),
-        figure("p50_us", |row| row.p50_us, Some(0.5), 1.0),
-        figure("p99_us", |row| row.p99_us, Some(0.99), 1.0),
-    ]
-};
 
-impl ComparedFigure {
     /// Reads the figure of each repeat; `None`: too few writes in some of them.
     fn of(&self, repeats: &[Figures]) -> Option<Vec<f64>> {
         let is_known = |one: &Figures| {
@@ -167,7 +161,7 @@ impl ComparedFigure {
         let is_chance = found.chance >= FALSE_ALARMS / figures.max(1) as f64;
         if is_noise || is_chance {
             ChangeVerdict::Unchanged
-        } else if (found.by > 0.0) == self.more_is_better {
+        } else if (found.by > 0.0) == (self.name == "goodput_per_s") {
             ChangeVerdict::Better
         } else {
             ChangeVerdict::Worse
@@ -366,28 +360,35 @@ impl Comparison {
             "key_busy_share" => 5,
             _ => 1,
         };
-        let figure = |change: &Change, value| Cell::decimal(value, decimals(change));
         let [before, now] = self.places;
         let noise = decimal(self.noise * 100.0, 1);
-        let table = ReportTable::of(
+        let mut table = ReportTable::new(
             format!("Before: {before}; now: {now}; less than {noise} % is noise"),
-            &self.changes,
             &[
-                ("load", &|change| Cell::text(&change.load)),
-                ("shards", &|change| Cell::text(change.shards.to_string())),
-                ("figure", &|change| Cell::text(change.metric)),
-                ("before", &|change| figure(change, change.before)),
-                ("now", &|change| figure(change, change.now)),
-                ("change", &|change| Cell::share(change.change, 1)),
-                ("95 % interval", &|change| {
-                    let shown = |value| decimal(value, decimals(change));
-                    Cell::optional(change.interval, |(from, to)| {
-                        Cell::text(format!("{} to {}", shown(from), shown(to)))
-                    })
-                }),
-                ("verdict", &|change| Cell::text(change.verdict.words())),
+                "load",
+                "shards",
+                "figure",
+                "before",
+                "now",
+                "change",
+                "95 % interval",
+                "verdict",
             ],
         );
+        for change in &self.changes {
+            let decimals = decimals(change);
+            let shown = |(from, to)| [from, to].map(|end| decimal(end, decimals)).join(" to ");
+            table.row([
+                Cell::text(&change.load),
+                Cell::text(change.shards.to_string()),
+                Cell::text(change.metric),
+                Cell::decimal(change.before, decimals),
+                Cell::decimal(change.now, decimals),
+                Cell::share(change.change, 1),
+                Cell::optional(change.interval, |ends| Cell::text(shown(ends))),
+                Cell::text(change.verdict.words()),
+            ]);
+        }
         let title = if self.judges {
             "Against the baseline"
         } else {
@@ -428,9 +429,7 @@ impl Comparison {
         let notes = notes
             .into_iter()
             .filter_map(|(is_shown, note)| is_shown.then_some(note));
-        notes
-            .fold(Section::new(title), Section::paragraph)
-            .table(table)
+        Section::new(title).paragraphs(notes).table(table)
     }
 }
 

@@ -1,15 +1,19 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
-use super::activation_section::{shards_over_time, table_lines};
-use super::case::Write;
+use super::activation::Phase;
+use super::case::{Write, name_of};
 use super::charts;
 use super::comparison::Comparison;
-use super::format::{load, millis, share};
+use super::format::{load, rate_words};
+use super::judge::{Finding, Guideline, Knees};
 use super::ledger::Correctness;
-use super::row::ReportRow;
+use super::measure::Figures;
+use super::row::{Measurement, ReportRow};
 use super::run::{FinishedRun, Interruption};
 use super::threshold::{ConditionResult, Demand};
-use crate::report::{Cell, Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal};
+use crate::report::{
+    Cell, Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal, exact, percent,
+};
 use crate::verdict::contention::{Headline, rules_table};
 
 /// The names of result codes that a run may meet.
@@ -100,13 +104,11 @@ fn failing(judged: &ConditionResult, first: &ReportRow, of_rows: usize) -> Strin
 
 impl FinishedRun {
     /// Builds the report with its pictures, for a page.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
         self.report(true)
     }
 
     /// Builds the report for a terminal, without the many numbers behind the pictures.
-    #[must_use]
     pub(crate) fn to_summary(&self) -> Report {
         self.report(false)
     }
@@ -114,8 +116,8 @@ impl FinishedRun {
     fn report(&self, pictures: bool) -> Report {
         let said = &self.verdict;
         let drawn = |title: &str, charts: Vec<Chart>| {
-            let section = charts.into_iter().fold(Section::new(title), Section::chart);
-            Some(section).filter(|section| pictures && !section.blocks.is_empty())
+            let is_drawn = pictures && !charts.is_empty();
+            is_drawn.then(|| Section::new(title).charts(charts))
         };
         let is_activated = self.rows().any(|row| row.activation.is_some());
         let sections = [
@@ -138,17 +140,17 @@ impl FinishedRun {
             " (simulated hold)"
         };
         let title = format!("Contention on hot keys{hold}");
-        let report = Report::new(title).lead(said.word.level(), said.word.text(), &said.sentence);
         let facts = self.facts().into_iter();
-        let facts = facts.filter(|(_, value)| !value.is_empty());
-        let report = facts.fold(report, |report, (name, value)| report.fact(name, value));
-        sections.into_iter().flatten().fold(report, Report::section)
+        Report::new(title)
+            .lead(said.word.level(), said.word.text(), &said.sentence)
+            .facts(facts.filter(|(_, value)| !value.is_empty()))
+            .sections(sections.into_iter().flatten())
     }
 
     /// Returns the circumstances of the run; empty ones do not apply.
     fn facts(&self) -> [(&'static str, String); 11] {
         let (settings, host) = (&self.settings, &self.host);
-        let (write, payload) = (settings.write, count(settings.payload as u64));
+        let (write, payload) = (name_of(settings.write), count(settings.payload as u64));
         let commit = host.commit.map(|commit| format!(", commit {commit}"));
         let version = format!("spikelet {}{}", host.version, commit.unwrap_or_default());
         let cores = host.cores.unwrap_or(0);
@@ -169,7 +171,7 @@ impl FinishedRun {
             mean => format!(
                 "{} ms, {}, SIMULATED: as if a replica were waited for",
                 mean.as_secs_f64() * 1e3,
-                settings.hold.spread
+                name_of(settings.hold.spread)
             ),
         };
         let keys = match settings.hot_keys {
@@ -223,29 +225,16 @@ impl FinishedRun {
     }
 
     fn verdict_section(&self, said: &Headline) -> Section {
-        let mut section = Section::new("Verdict");
-        if let Some(cut) = &self.interruption {
-            section = section.verdict(interruption_verdict(cut));
-        }
-        if let Some(shards) = said.shards {
-            let part = 100.0 / f64::from(shards);
-            section = section.fact(
-                "shards",
-                format!(
-                    "{shards} ({}), each with {} % of the writes and bytes",
-                    said.shards_are.unwrap_or_default(),
-                    decimal(part, 1)
-                ),
-            );
-        }
-        if let Some(chart) = said
-            .before
-            .and_then(|row| charts::before_and_after(self, row, said.shards))
-        {
-            section = section.chart(chart);
-        }
+        let shards = said.shards.map(|shards| {
+            format!(
+                "{shards} ({}), each with {} % of the writes and bytes",
+                said.shards_are.unwrap_or_default(),
+                decimal(100.0 / f64::from(shards), 1)
+            )
+        });
+        let before = said.before;
+        let before = before.and_then(|row| charts::before_and_after(self, row, said.shards));
         let activated = self.rows().filter(|row| !row.phases.is_empty());
-        section = activated.map(charts::phases).fold(section, Section::chart);
         let found = &self.correctness;
         let rows = self.rows().map(|row| row.correctness);
         let silent = rows.filter(|row| row.acknowledged == 0).count();
@@ -253,20 +242,26 @@ impl FinishedRun {
         if verdict.level == Severity::Good && silent > 0 {
             (verdict.level, verdict.word) = (Severity::Watch, "IN PART".to_owned());
         }
-        section = section.verdict(verdict);
-        if found.acknowledged > 0 && silent > 0 {
-            section = section.paragraph(format!(
+        let in_part = (found.acknowledged > 0 && silent > 0).then(|| {
+            format!(
                 "In {silent} of {} rows nothing was acknowledged: they prove nothing.",
                 self.measured.len()
-            ));
-        }
-        if found.in_doubt > 0 {
-            section = section.paragraph(format!(
+            )
+        });
+        let in_doubt = (found.in_doubt > 0).then(|| {
+            format!(
                 "Of {} failed writes it is not known whether they were applied.",
                 count(found.in_doubt)
-            ));
-        }
-        section
+            )
+        });
+        Section::new("Verdict")
+            .verdicts(self.interruption.as_ref().map(interruption_verdict))
+            .facts(shards.map(|shards| ("shards", shards)))
+            .charts(before)
+            .charts(activated.map(charts::phases))
+            .verdict(verdict)
+            .paragraphs(in_part)
+            .paragraphs(in_doubt)
     }
 
     fn conditions_section(&self) -> Section {
@@ -288,31 +283,15 @@ impl FinishedRun {
             );
             Verdict::new(level, word, subject, sentence)
         };
-        let section = Section::new("Thresholds");
-        self.conditions
-            .iter()
-            .fold(section, |section, judged| section.verdict(verdict(judged)))
+        Section::new("Thresholds").verdicts(self.conditions.iter().map(verdict))
     }
 
     fn rows_section(&self) -> Section {
-        let lines = self.measured.iter().flat_map(table_lines);
         let table = ReportTable::of(
             "Load by shards; times in ms from the intended time on",
-            lines,
-            &[
-                ("load", &|(load, ..)| Cell::text(load)),
-                ("shards", &|(_, shards, _)| Cell::text(shards)),
-                ("offered", &|(.., line)| Cell::count(line.offered)),
-                ("goodput/s", &|(.., line)| {
-                    let decimals = usize::from(line.goodput_per_s < 1_000.0);
-                    Cell::decimal(line.goodput_per_s, decimals)
-                }),
-                ("KEY_BUSY", &|(.., line)| share(line.key_busy_share)),
-                ("p50", &|(.., line)| millis(line.p50_us)),
-                ("p99", &|(.., line)| millis(line.p99_us)),
-                ("p99.9", &|(.., line)| millis(line.p999_us)),
-                ("max", &|(.., line)| millis(line.max_us)),
-            ],
+            self.measured.iter().flat_map(table_lines),
+            "load: 0 | shards: 1 | offered | goodput/s: goodput_per_s /s | KEY_BUSY: key_busy_share %3 | p50: p50_us ms | \
+             p99: p99_us ms | p99.9: p999_us ms | max: max_us ms",
         );
         let any = |read: fn(&ReportRow) -> bool| self.rows().any(read);
         let mut section = Section::new("Rates, writers and shards").table(table);
@@ -347,35 +326,164 @@ impl FinishedRun {
         let rows = self
             .rows()
             .filter(|row| row.refusals > 0 || !row.errors.is_empty());
+        let rows = rows.map(|row| {
+            let failed = row.errors.iter().map(failed).collect::<Vec<_>>();
+            (load(row), shards_over_time(row), failed, row)
+        });
         ReportTable::of(
             "Refusals, retries, and final result codes, of whole rows",
             rows,
-            &[
-                ("load", &|row| Cell::text(load(row))),
-                ("shards", &|row| Cell::text(shards_over_time(row))),
-                ("refusals", &|row| Cell::count(row.refusals)),
-                ("retries", &|row| Cell::count(row.retries)),
-                ("failed with", &|row| {
-                    Cell::text(row.errors.iter().map(failed).collect::<Vec<_>>().join(", "))
-                }),
-            ],
+            "load: 0 | shards: 1 | refusals | retries | failed with: 2",
         )
     }
 
     fn service_table(&self) -> ReportTable {
-        let caption = "From the time a write was really sent, of whole rows; holds as they were measured; times in ms";
+        let rows = self.rows();
         ReportTable::of(
-            caption,
-            self.rows(),
-            &[
-                ("load", &|row| Cell::text(load(row))),
-                ("shards", &|row| Cell::text(shards_over_time(row))),
-                ("service p50", &|row| millis(row.service_p50_us)),
-                ("service p99", &|row| millis(row.service_p99_us)),
-                ("hold", &|row| millis(row.hold_us)),
-                ("sent late", &|row| Cell::count(row.sent_late)),
-                ("threads", &|row| Cell::count(row.writers)),
-            ],
+            "From the time a write was really sent, of whole rows; holds as they were measured; times in ms",
+            rows.map(|row| (load(row), shards_over_time(row), row)),
+            "load: 0 | shards: 1 | service p50: service_p50_us ms | service p99: service_p99_us ms | hold: hold_us ms | \
+             sent late: sent_late | threads: writers",
         )
     }
+
+    fn activation_section(&self, pictures: bool) -> Section {
+        let mut section = Section::new("Activation under load").paragraph(
+            "The lists or counters begin in one record and are sharded while they are written. One write in eight is looked for right \
+             after its acknowledgement, and all of them at the end.",
+        );
+        for row in self.rows() {
+            let Some(activation) = &row.activation else {
+                continue;
+            };
+            section = section.paragraph(format!(
+                "{}: to {} shards in {} ms. Before, during and after are rows of their own in the table above.",
+                load(row),
+                activation.shards,
+                decimal((activation.ended_s - activation.began_s) * 1e3, 1),
+            ));
+            section = section.charts(pictures.then(|| charts::timeline(row, activation)));
+        }
+        section
+    }
+
+    fn knees_section(&self) -> Option<Section> {
+        let guideline = self.guideline.as_ref()?;
+        let mut section = Section::new("Knees and the guideline").verdict(guideline_verdict(
+            guideline,
+            self.settings.hold.mean.is_zero(),
+        ));
+        if !self.knees.is_empty() {
+            section = section.table(knees_table(&self.knees)).paragraph(
+                "Latency knee: the first rate from which on every p99 is 3 times that of the lowest rate, where that is hardly \
+                 refused, and their intervals are apart. Busy knee: the first from which on more than 0.1 % is refused, beyond \
+                 chance. Both take two rates at least. The model is M/D/1 (M/M/1 for exponential holds) with the measured hold and a queue of this length.",
+            );
+        }
+        let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
+        let table = ReportTable::of(
+            "Measured beside the queueing model; times in ms",
+            expected.map(|row| (load(row), row)),
+            "load: 0 | shards # | KEY_BUSY: key_busy_share %3 | model: expected_key_busy_share %3 | mean: mean_us ms | \
+             model mean: expected_mean_us ms",
+        );
+        Some(section.table(table.if_any()))
+    }
+}
+
+/// Returns the shards of a row, both numbers if they were activated while it ran.
+fn shards_over_time(row: &ReportRow) -> String {
+    if row.phases.is_empty() {
+        row.shards.to_string()
+    } else {
+        format!("1 to {}", row.shards)
+    }
+}
+
+/// Returns the lines of the table of rows: load, shards and figures of a row; of a row with an
+/// activation, of each phase.
+fn table_lines(measured: &Measurement) -> Vec<(String, String, &Figures)> {
+    let row = &measured.row;
+    if row.phases.is_empty() {
+        return vec![(load(row), row.shards.to_string(), &row.figures)];
+    }
+    let mut lines = Vec::new();
+    for Phase {
+        name,
+        seconds,
+        figures,
+    } in &row.phases
+    {
+        let shards = match name.as_str() {
+            "before" => "1".to_owned(),
+            "after" => row.shards.to_string(),
+            _ => shards_over_time(row),
+        };
+        let seconds = decimal(*seconds, 1);
+        lines.push((
+            format!("{} {name}, {seconds} s", load(row)),
+            shards,
+            figures,
+        ));
+    }
+    lines
+}
+
+fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
+    let what = if is_edit_alone {
+        "a write takes"
+    } else {
+        "hold"
+    };
+    let measured = match (guideline.tested_rate, guideline.key_busy_share) {
+        (Some(rate), Some(share)) => {
+            format!("{} refused at {}", percent(share, 2), rate_words(rate))
+        }
+        _ => "no row on one record tests this rate: --rate 50 --shards 1 --hot-keys 1 would"
+            .to_owned(),
+    };
+    let (level, word) = match guideline.finding {
+        Finding::Pass => (Severity::Good, "PASS"),
+        Finding::Fail => (Severity::Bad, "FAIL"),
+        Finding::NotTested => (Severity::Watch, "NOT TESTED"),
+    };
+    let subject = format!("{} writes/s on one record", guideline.rate);
+    let sentence = format!(
+        "{what} {} ms, burst factor {}: lambda {}, P2 {} ({}: up to 0.02 is calm, up to 0.1 warm, beyond it hot); {measured}",
+        decimal(guideline.hold_us / 1e3, 3),
+        guideline.burst,
+        decimal(guideline.lambda, 3),
+        decimal(guideline.p2, 4),
+        guideline.band,
+    );
+    Verdict::new(level, word, subject, sentence)
+}
+
+fn knees_table(knees: &[Knees]) -> ReportTable {
+    let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
+        _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
+        Some(rate) => Cell::exact(rate),
+        None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
+    };
+    let mut table = ReportTable::new(
+        "Knees, in writes a second",
+        &[
+            "shards",
+            "latency knee",
+            "busy knee",
+            "busy knee, model",
+            "capacity",
+        ],
+    );
+    for knee in knees {
+        let modelled = rate(knee, knee.is_tested(), knee.expected_busy_rate);
+        table.row([
+            Cell::text(knee.shards.to_string()),
+            rate(knee, knee.is_latency_tested(), knee.latency_rate),
+            rate(knee, knee.is_tested(), knee.busy_rate),
+            Cell::optional(knee.is_modelled.then_some(modelled), |cell| cell),
+            Cell::decimal(knee.capacity_per_s, 0),
+        ]);
+    }
+    table
 }

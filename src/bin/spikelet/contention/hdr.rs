@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
+use super::case::name_of;
 use super::row::Measurement;
 
 /// The maximum is in milliseconds.
@@ -32,10 +33,10 @@ fn log(measured: &Measurement, began: SystemTime) -> io::Result<Vec<u8>> {
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut text, &mut serializer)?;
     log.write_histogram(
-        measured.latency(),
+        &measured.tally.latency,
         Duration::ZERO,
         measured.case.settings.duration,
-        Tag::new(&measured.case.settings.write.to_string()),
+        Tag::new(&name_of(measured.case.settings.write)),
     )
     .map_err(io::Error::other)?;
     Ok(text)
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!(interval.duration(), measured.case.settings.duration);
         let bytes = base64_decoded(interval.encoded_histogram());
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
-        assert_eq!(&read, measured.latency());
+        assert_eq!(read, measured.tally.latency);
     }
 
     fn base64_decoded(text: &str) -> Vec<u8> {

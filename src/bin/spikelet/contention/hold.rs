@@ -7,7 +7,6 @@
 //! queue, order and KEY_BUSY are the engine's own. Nothing is ever stored in a gate. Without a hold
 //! there are no gates, and until the row begins they stand open.
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,15 +28,7 @@ pub(super) struct HoldingSet {
     gates: Option<Gates>,
 }
 
-impl fmt::Debug for HoldingSet {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("HoldingSet")
-            .field("gates", &self.gates)
-            .finish_non_exhaustive()
-    }
-}
-
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Gates {
     locks: Set,
     closed: Arc<AtomicBool>,
@@ -45,7 +36,7 @@ struct Gates {
     held: Arc<HoldTimes>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct HoldTimes {
     count: AtomicU64,
     sum_ns: AtomicU64,

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Write};
-use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
 use super::routing::HotRoute;
+use crate::failure::{CommandFailure, Result};
 
 /// The file, in the directory of the row's store.
 const FILE: &str = "ledger";
@@ -65,7 +65,7 @@ impl Journal {
         };
         match create() {
             Ok(file) => Ok(Self { path, file }),
-            Err(error) => Err(HarnessError::ledger(&path, "create", error)),
+            Err(error) => Err(unusable(&path, "create", error)),
         }
     }
 
@@ -86,7 +86,7 @@ impl Journal {
         // One call: notes of several threads do not mix.
         (&self.file)
             .write_all(&note)
-            .map_err(|error| HarnessError::ledger(&self.path, "write", error))
+            .map_err(|error| unusable(&self.path, "write", error))
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn rows_in(dir: &Path) -> Result<Vec<String>> {
         names.sort();
         Ok(names)
     };
-    list().map_err(|error| HarnessError::ledger(dir, "list", error))
+    list().map_err(|error| unusable(dir, "list", error))
 }
 
 /// Reads a ledger: its case, and the acknowledged writes.
@@ -115,7 +115,7 @@ pub(super) fn rows_in(dir: &Path) -> Result<Vec<String>> {
 /// If there is none, or it is no such file.
 pub(super) fn read(dir: &Path) -> Result<(Case, Ledger)> {
     let path = dir.join(FILE);
-    read_file(&path).map_err(|error| HarnessError::ledger(&path, "read", error))
+    read_file(&path).map_err(|error| unusable(&path, "read", error))
 }
 
 fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
@@ -138,18 +138,14 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
     file.read_to_end(&mut notes)?;
     // A process may be killed between its last note and the acknowledgement.
     for (moment, note) in (0..).zip(notes.chunks_exact(NOTE_BYTES)) {
-        let word = |route: usize| {
-            let bytes = note.get(route * 8..route * 8 + 8);
-            bytes.map_or(0, |bytes| {
-                bytes
-                    .iter()
-                    .rev()
-                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
-            })
+        let words = note.chunks_exact(8).filter_map(|word| word.try_into().ok());
+        let words: Vec<u64> = words.map(u64::from_le_bytes).collect();
+        let [head, id, begins_s] = words[..] else {
+            continue;
         };
-        let (key, id) = (word(0) as u32, word(1));
+        let key = head as u32;
         let (sent, sent_at) = under_way.entry((key, id)).or_default();
-        match word(0) >> 32 {
+        match head >> 32 {
             0 => {
                 *sent += 1;
                 *sent_at = moment;
@@ -157,7 +153,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
             known => {
                 *sent = sent.saturating_sub(1);
                 if known == WriteState::Acknowledged as u64 {
-                    let route = HotRoute::noted(case.layout, key, id, word(2))?;
+                    let route = HotRoute::noted(case.layout, key, id, begins_s)?;
                     ledger.acknowledge(&case, route, id);
                     if case.settings.write == Write::Put {
                         let puts = ledger.puts.entry(route).or_default();
@@ -173,6 +169,11 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
         ledger.puts_in_doubt = under_way.into_keys().map(|(_, id)| id).collect();
     }
     Ok((case, ledger))
+}
+
+/// Returns the failure of a ledger's file or directory.
+fn unusable(path: &Path, action: &str, error: io::Error) -> CommandFailure {
+    CommandFailure::Input(format!("cannot {action} {}: {error}", path.display()))
 }
 
 #[cfg(test)]

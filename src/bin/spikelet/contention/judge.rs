@@ -45,13 +45,11 @@ pub(crate) struct Knees {
 
 impl Knees {
     /// Returns whether there are enough rates for a busy knee.
-    #[must_use]
     pub(crate) const fn is_tested(&self) -> bool {
         self.rates >= 2
     }
 
     /// Returns whether there are enough rates for a latency knee, and a lowest one to compare with.
-    #[must_use]
     pub(crate) const fn is_latency_tested(&self) -> bool {
         self.is_tested() && self.lowest_is_calm
     }

@@ -4,12 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use spikelet::shard::TimeWidth;
 use spikelet::shard::arithmetic::SHARDS_MAX;
 
 /// The records that the writes to one hot key go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "LayoutForm", try_from = "LayoutForm")]
+#[serde(into = "Value", try_from = "Value")]
 pub(crate) enum RowLayout {
     /// By the hash of the element, into this many shards (a power of two, at most
     /// [`SHARDS_MAX`]). One is the record itself.
@@ -20,7 +21,6 @@ pub(crate) enum RowLayout {
 
 impl RowLayout {
     /// Returns how many records take the writes to one key at any moment.
-    #[must_use]
     pub(crate) const fn live_shards(self) -> u32 {
         match self {
             Self::Hashed(shards) | Self::Timed(_, shards) => shards,
@@ -29,7 +29,6 @@ impl RowLayout {
 
     /// Returns whether time alone distributes the writes, which leaves all writes of a moment in
     /// one record.
-    #[must_use]
     pub(crate) const fn is_time_alone(self) -> bool {
         matches!(self, Self::Timed(_, 1))
     }
@@ -45,31 +44,21 @@ impl fmt::Display for RowLayout {
     }
 }
 
-/// A layout as JSON has it: a number of hash shards, or a name such as `hourly`.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum LayoutForm {
-    Hashed(u32),
-    Named(String),
-}
-
-impl From<RowLayout> for LayoutForm {
+/// JSON has a number of hash shards, or a name such as `hourly`.
+impl From<RowLayout> for Value {
     fn from(layout: RowLayout) -> Self {
         match layout {
-            RowLayout::Hashed(shards) => Self::Hashed(shards),
-            timed @ RowLayout::Timed(..) => Self::Named(timed.to_string()),
+            RowLayout::Hashed(shards) => shards.into(),
+            timed @ RowLayout::Timed(..) => timed.to_string().into(),
         }
     }
 }
 
-impl TryFrom<LayoutForm> for RowLayout {
+impl TryFrom<Value> for RowLayout {
     type Error = String;
 
-    fn try_from(form: LayoutForm) -> Result<Self, String> {
-        match form {
-            LayoutForm::Hashed(shards) => shards.to_string().parse(),
-            LayoutForm::Named(name) => name.parse(),
-        }
+    fn try_from(form: Value) -> Result<Self, String> {
+        form.as_str().unwrap_or(&form.to_string()).parse()
     }
 }
 

@@ -123,7 +123,6 @@ pub(crate) struct Correctness {
 
 impl Correctness {
     /// Returns whether nothing was lost, nothing was applied twice, and nothing was invisible.
-    #[must_use]
     pub(crate) const fn holds(&self) -> bool {
         self.lost == 0 && self.duplicates == 0 && self.invisible == 0
     }

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use spikelet::Error;
 
-use super::RunResult;
 use super::activation;
 use super::case::{Arrivals, Case, ClusterSettings};
-use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
-use super::measure::{MeasuredWindow, Recorder, Tally};
+use super::measure::{Recorder, Tally};
 use super::schedule::{KeySource, PlannedWrite, arrivals};
-use super::target::HotTarget;
+use super::{RowRun, RunResult};
+use crate::failure::{CommandFailure, Result};
 use crate::threads::{on_threads, sleep_until};
 
 /// Threads of an open loop, at least and at most.
@@ -43,25 +42,17 @@ pub(super) fn open_threads(case: &Case) -> usize {
 ///
 /// # Errors
 /// If the records cannot be read.
-pub(super) fn run(
-    case: &Case,
-    target: &HotTarget,
-    window: MeasuredWindow,
-    stop: &AtomicBool,
-) -> Result<RunResult> {
-    match case.load {
-        Arrivals::Open { rate } => open_loop(case, target, window, rate, stop),
-        Arrivals::Closed { writers } => closed_loop(case, target, window, writers, stop),
+pub(super) fn run(run: RowRun<'_>) -> Result<RunResult> {
+    match run.case.load {
+        Arrivals::Open { rate } => open_loop(run, rate),
+        Arrivals::Closed { writers } => closed_loop(run, writers),
     }
 }
 
 /// What all threads of a row share.
 struct LiveRow<'a> {
-    case: &'a Case,
-    target: &'a HotTarget,
+    run: RowRun<'a>,
     begun: Instant,
-    /// Becomes true when the row is to end before its time.
-    stop: &'a AtomicBool,
 }
 
 impl LiveRow<'_> {
@@ -71,13 +62,13 @@ impl LiveRow<'_> {
 
     /// Sleeps until this time; false if the row ends before.
     fn sleep_until(&self, at_ns: u64) -> bool {
-        sleep_until(self.begun + Duration::from_nanos(at_ns), self.stop)
+        sleep_until(self.begun + Duration::from_nanos(at_ns), self.run.stop)
     }
 
     /// Waits until the next write may be sent, of writers that together have a limit; false if the
     /// row ends before. `next_ns`: when that is, of all writers.
     fn wait_for_turn(&self, next_ns: &AtomicU64) -> bool {
-        let settings = &self.case.settings;
+        let settings = &self.run.case.settings;
         let Some(cluster) = &settings.cluster else {
             return true;
         };
@@ -91,7 +82,7 @@ impl LiveRow<'_> {
 
     /// Returns when the row was stopped; `None` if it was not.
     fn stopped_ns(&self) -> Option<u64> {
-        self.stop.load(Ordering::Relaxed).then(|| self.now_ns())
+        self.run.stop.load(Ordering::Relaxed).then(|| self.now_ns())
     }
 
     /// Does a write with its retries, and reads one in `read_back` back. `refused` counts the
@@ -104,25 +95,25 @@ impl LiveRow<'_> {
         ledger: &mut Ledger,
         recorder: &Mutex<Recorder>,
     ) -> Result<u64> {
-        let settings = &self.case.settings;
+        let settings = &self.run.case.settings;
         let wanted_ns = wanted.at_ns;
         let mut sent_ns = self.now_ns();
         recorder.lock().sent(wanted_ns, sent_ns);
         for attempt in 0.. {
-            let route = self.target.route(wanted.key, wanted.id);
-            let done = self.target.write(route, wanted.id, ledger);
+            let route = self.run.target.route(wanted.key, wanted.id);
+            let done = self.run.target.write(route, wanted.id, ledger);
             let done_ns = self.now_ns();
             match done {
                 Ok(()) => {
                     *refused = 0;
                     recorder.lock().acknowledged(wanted_ns, sent_ns, done_ns);
                     if wanted.id.is_multiple_of(read_back) {
-                        self.target.read_back(&route, wanted.id, ledger)?;
+                        self.run.target.read_back(&route, wanted.id, ledger)?;
                         return Ok(self.now_ns());
                     }
                     return Ok(done_ns);
                 }
-                Err(HarnessError::Store(Error::KeyBusy { .. })) => {
+                Err(CommandFailure::Store(Error::KeyBusy { .. })) => {
                     let again = attempt < settings.retries;
                     recorder.lock().refused(wanted_ns, again);
                     let rest = settings.rest(*refused);
@@ -145,22 +136,15 @@ impl LiveRow<'_> {
     }
 }
 
-fn open_loop(
-    case: &Case,
-    target: &HotTarget,
-    window: MeasuredWindow,
-    rate: f64,
-    stop: &AtomicBool,
-) -> Result<RunResult> {
+fn open_loop(run: RowRun<'_>, rate: f64) -> Result<RunResult> {
+    let case = run.case;
     let row = LiveRow {
-        case,
-        target,
+        run,
         begun: Instant::now(),
-        stop,
     };
     let wanted = Mutex::new(arrivals(case, rate));
     // At the rates of an open loop one recorder serves all threads.
-    let recorder = Mutex::new(Recorder::new(window, case.activates()));
+    let recorder = Mutex::new(Recorder::new(run.window, case.activates()));
     let work = || {
         let mut ledger = Ledger::default();
         loop {
@@ -184,7 +168,7 @@ fn open_loop(
             return Ok(Ledger::default());
         };
         if row.sleep_until(at.as_nanos() as u64) {
-            *activation.lock() = Some(activation::activate(case, target, row.begun)?);
+            *activation.lock() = Some(activation::activate(case, run.target, row.begun)?);
         }
         Ok(Ledger::default())
     })?;
@@ -199,13 +183,7 @@ fn open_loop(
     })
 }
 
-fn closed_loop(
-    case: &Case,
-    target: &HotTarget,
-    window: MeasuredWindow,
-    writers: usize,
-    interrupted: &AtomicBool,
-) -> Result<RunResult> {
+fn closed_loop(run: RowRun<'_>, writers: usize) -> Result<RunResult> {
     let start = Barrier::new(writers);
     let begun = Mutex::new(None);
     let all = Mutex::new(Tally::new());
@@ -213,21 +191,19 @@ fn closed_loop(
     let stopped_ns = AtomicU64::new(u64::MAX);
     let next_ns = AtomicU64::new(0);
     let ledger = at_once(writers, |writer| {
-        let recorder = Mutex::new(Recorder::new(window, false));
+        let recorder = Mutex::new(Recorder::new(run.window, false));
         let mut ledger = Ledger::default();
-        let mut keys = KeySource::new(case, writer as u64);
+        let mut keys = KeySource::new(run.case, writer as u64);
         start.wait();
         let row = LiveRow {
-            case,
-            target,
+            run,
             begun: *begun.lock().get_or_insert_with(Instant::now),
-            stop: interrupted,
         };
         let mut now_ns = row.now_ns();
         let mut id = writer as u64;
         let mut refused = 0;
-        let ends = || stop.load(Ordering::Relaxed) || interrupted.load(Ordering::Relaxed);
-        while now_ns < window.to_ns && !ends() && row.wait_for_turn(&next_ns) {
+        let ends = || stop.load(Ordering::Relaxed) || run.stop.load(Ordering::Relaxed);
+        while now_ns < run.window.to_ns && !ends() && row.wait_for_turn(&next_ns) {
             now_ns = row.now_ns();
             let wanted = PlannedWrite {
                 id,

@@ -19,12 +19,11 @@
 //!   `processors`: how busy this machine was meanwhile. [`crate::verdict`] opens the report.
 //! * `judge`, `threshold`: knees, the guideline of 50 writes a second, limits. `comparison`: another
 //!   run, row by row, and whether two rows differ by more than their repeats do.
-//! * `run`, `document`, `findings`, `activation_section`, `format`, `charts`, `hdr`: the
+//! * `run`, `document`, `format`, `charts`, `hdr`: the
 //!   report, its pictures, HdrHistogram files.
 //! * `error`: why a case cannot be run.
 
 mod activation;
-mod activation_section;
 mod case;
 mod charts;
 mod check_stored;
@@ -32,8 +31,6 @@ mod collection;
 mod comparison;
 mod document;
 mod element_id;
-mod error;
-mod findings;
 pub(crate) mod format;
 mod hdr;
 mod hold;
@@ -66,7 +63,6 @@ pub(crate) use case::ClusterSettings;
 pub(crate) use case::{Arrivals, Case, Settings, Spread};
 pub(crate) use check_stored::check_stored;
 pub(crate) use comparison::OtherRun;
-pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use judge::{BUSY_KNEE, Finding};
 pub(crate) use layout::RowLayout;
@@ -83,6 +79,7 @@ use self::ledger::Ledger;
 use self::measure::{MeasuredWindow, Tally, TimedWrite};
 use self::processors::ProcessorTimes;
 use self::target::HotTarget;
+use crate::failure::Result;
 pub(crate) use activation::Activation;
 
 /// Runs one case in a fresh store. It takes the time of its settings, or as long as it takes on a
@@ -113,6 +110,12 @@ pub(crate) fn measure_until(
         to_ns: from_ns + settings.duration.as_nanos() as u64,
     };
     let target = HotTarget::new(case, place)?;
+    let run = RowRun {
+        case,
+        target: &target,
+        window,
+        stop,
+    };
     let began = ProcessorTimes::now().filter(|_| !settings.is_virtual);
     let RunResult {
         tally,
@@ -121,9 +124,9 @@ pub(crate) fn measure_until(
         activation,
         stopped_ns,
     } = if settings.is_virtual {
-        simulate::simulate(case, &target, window, stop)?
+        simulate::simulate(run)?
     } else {
-        live::run(case, &target, window, stop)?
+        live::run(run)?
     };
     let processors_busy = began
         .zip(ProcessorTimes::now())
@@ -132,7 +135,7 @@ pub(crate) fn measure_until(
     let hold_us = if settings.is_virtual {
         Some(settings.hold.mean.as_secs_f64() * 1e6)
     } else {
-        target.held().mean_hold_ns().map(|nanos| nanos / 1e3)
+        target.held.mean_hold_ns().map(|nanos| nanos / 1e3)
     };
     target.close()?;
     let full = window;
@@ -160,6 +163,16 @@ pub(crate) fn measure_until(
         is_partial: stopped_ns.is_some(),
         threads,
     }))
+}
+
+/// A row that is run.
+#[derive(Clone, Copy)]
+struct RowRun<'a> {
+    case: &'a Case,
+    target: &'a HotTarget,
+    window: MeasuredWindow,
+    /// Becomes true when the row is to end before its time.
+    stop: &'a AtomicBool,
 }
 
 /// The result of running a row.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::activation::{Activation, Moment, Phase};
@@ -99,11 +98,6 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// Returns the latencies of the acknowledged from the intended time on, in nanoseconds.
-    pub(super) const fn latency(&self) -> &Histogram<u64> {
-        &self.tally.latency
-    }
-
     /// Joins the repeats of a case to one row; `None` of none. The timeline is that of the first.
     pub(crate) fn join(repeats: Vec<Self>) -> Option<Self> {
         let mut repeats = repeats.into_iter();
@@ -157,7 +151,6 @@ impl ReportRow {
     }
 
     /// Returns whether this row has the same rate or number of writers as another, in any layout.
-    #[must_use]
     pub(crate) fn has_load_of(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.rate == other.rate

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::case::Settings;
+use super::case::{Settings, name_of};
 use super::comparison::{Comparison, OtherRun};
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
@@ -136,7 +136,6 @@ fn cpu() -> Option<String> {
 
 impl FinishedRun {
     /// Judges the rows.
-    #[must_use]
     pub(crate) fn new(settings: &Settings, measured: Vec<Measurement>, judging: &Criteria) -> Self {
         let rows: Vec<&ReportRow> = measured.iter().map(|measured| &measured.row).collect();
         // A row that was activated on the way has no rate of its own at which it is in trouble.
@@ -172,7 +171,6 @@ impl FinishedRun {
     }
 
     /// Adds what an interrupted run lacks.
-    #[must_use]
     pub(crate) fn with(mut self, interruption: Option<Interruption>) -> Self {
         self.interruption = interruption;
         self.verdict = Headline::of(&self);
@@ -187,7 +185,6 @@ impl FinishedRun {
 
     /// Returns the rows as comma-separated values, after a heading. The columns have the names of
     /// the JSON fields.
-    #[must_use]
     pub(crate) fn to_csv(&self) -> String {
         report::csv(self.rows(), CSV_COLUMNS)
     }
@@ -207,12 +204,12 @@ pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
     let fields = serde_json::json!({
         "mode": mode,
         "store": store,
-        "operation": settings.write.to_string(),
+        "operation": name_of(settings.write),
         "limit": settings.limit,
         // None: any number may wait.
         "max_waiters": settings.max_waiters(),
         "hold_us": settings.hold.mean.as_secs_f64() * 1e6,
-        "hold_dist": settings.hold.spread.to_string(),
+        "hold_dist": name_of(settings.hold.spread),
         "payload": settings.payload,
         "elements": settings.elements,
         "hot_keys": settings.hot_keys,

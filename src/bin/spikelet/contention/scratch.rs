@@ -11,8 +11,8 @@ use spikelet::operations::{delete_all_bins, get_bin, put};
 use spikelet::policy::{GenerationPolicy, RecordExistsAction};
 use spikelet::{Error, Key, RecordCall, RecordSet, RecordStore, WritePolicy};
 
-use super::error::{HarnessError, Result};
 use super::routing::KEY_PREFIX;
+use crate::failure::{CommandFailure, Result};
 
 /// The key of the record by which a run takes a set.
 const CLAIM: &str = "claimed by spikelet contention";
@@ -46,14 +46,11 @@ impl ScratchSet {
     /// is alive.
     ///
     /// # Errors
-    /// [`HarnessError::Scratch`] if the set holds another record, or another run has taken it;
+    /// [`CommandFailure::Input`] if the set holds another record, or another run has taken it;
     /// errors of the cluster.
     pub(crate) fn claim(cluster: &Cluster, set: &str) -> Result<Self> {
         let records = cluster.records(set)?;
-        let refused = |reason: String| HarnessError::Scratch {
-            set: set.to_owned(),
-            reason,
-        };
+        let refused = |reason: String| CommandFailure::at(format!("set {set:?}"), reason);
         let under_way = || refused("another run is under way in it".to_owned());
         let known = generation_of_claim(&records)?;
         if let Some(key) = foreign_key(&records, known.is_some())? {

@@ -7,17 +7,16 @@
 //! time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::RunResult;
-use super::case::{Arrivals, Case};
-use super::error::Result;
+use super::case::Arrivals;
 use super::ledger::Ledger;
-use super::measure::{MeasuredWindow, Recorder};
+use super::measure::Recorder;
 use super::queue::{Arrival, RecordQueue};
 use super::routing::HotRoute;
 use super::schedule::{Holds, KeySource, PlannedWrite, arrivals};
-use super::target::HotTarget;
+use super::{RowRun, RunResult};
+use crate::failure::Result;
 
 /// A write on its way.
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +65,7 @@ impl Agenda {
 
 /// One row in the making.
 struct Simulation<'a> {
-    case: &'a Case,
-    target: &'a HotTarget,
-    window: MeasuredWindow,
+    run: RowRun<'a>,
     queues: HashMap<HotRoute, RecordQueue<PendingWrite>>,
     agenda: Agenda,
     holds: Holds,
@@ -85,20 +82,14 @@ struct Simulation<'a> {
 ///
 /// # Errors
 /// If the store cannot be written to.
-pub(super) fn simulate(
-    case: &Case,
-    target: &HotTarget,
-    window: MeasuredWindow,
-    stop: &AtomicBool,
-) -> Result<RunResult> {
+pub(super) fn simulate(run: RowRun<'_>) -> Result<RunResult> {
+    let (case, stop) = (run.case, run.stop);
     let writers = match case.load {
         Arrivals::Open { .. } => 0,
         Arrivals::Closed { writers } => writers,
     };
     let mut simulation = Simulation {
-        case,
-        target,
-        window,
+        run,
         queues: HashMap::new(),
         agenda: Agenda::default(),
         holds: Holds::new(case),
@@ -107,7 +98,7 @@ pub(super) fn simulate(
             .collect(),
         refused_in_row: vec![0; writers],
         next_id: 0,
-        recorder: Recorder::new(window, false),
+        recorder: Recorder::new(run.window, false),
         ledger: Ledger::default(),
     };
     (0..writers).for_each(|writer| simulation.write_next(writer, 0));
@@ -164,9 +155,9 @@ impl Simulation<'_> {
 
     fn send(&mut self, sent: PendingWrite) {
         let now_ns = sent.sent_ns;
-        self.target.advance_to_ms(now_ns / 1_000_000);
-        let route = self.target.route(sent.wanted.key, sent.wanted.id);
-        let max_waiters = self.case.settings.max_waiters();
+        self.run.target.advance_to_ms(now_ns / 1_000_000);
+        let route = self.run.target.route(sent.wanted.key, sent.wanted.id);
+        let max_waiters = self.run.case.settings.max_waiters();
         let queue = self
             .queues
             .entry(route)
@@ -195,9 +186,9 @@ impl Simulation<'_> {
         if let Some(count) = self.refused_in_row.get_mut(sent.writer) {
             *count = 0;
         }
-        self.target.advance_to_ms(now_ns / 1_000_000);
+        self.run.target.advance_to_ms(now_ns / 1_000_000);
         let wanted = sent.wanted;
-        match self.target.write(route, wanted.id, &mut self.ledger) {
+        match self.run.target.write(route, wanted.id, &mut self.ledger) {
             Ok(()) => self
                 .recorder
                 .acknowledged(wanted.at_ns, sent.sent_ns, now_ns),
@@ -207,7 +198,7 @@ impl Simulation<'_> {
     }
 
     fn refused(&mut self, sent: PendingWrite) {
-        let settings = &self.case.settings;
+        let settings = &self.run.case.settings;
         let again = sent.refused < settings.retries;
         let (wanted_ns, now_ns) = (sent.wanted.at_ns, sent.sent_ns);
         let in_row = match self.refused_in_row.get_mut(sent.writer) {
@@ -233,7 +224,7 @@ impl Simulation<'_> {
         let Some(keys) = self.keys.get_mut(writer) else {
             return;
         };
-        if now_ns >= self.window.to_ns {
+        if now_ns >= self.run.window.to_ns {
             return;
         }
         let wanted = PlannedWrite {

@@ -15,7 +15,6 @@ use spikelet::{
 use super::case::{Case, Write};
 use super::collection::HotCollection;
 use super::element_id::number;
-use super::error::Result;
 use super::hold::HoldingSet;
 use super::journal::{Journal, WriteState};
 use super::layout::RowLayout;
@@ -25,6 +24,7 @@ use super::routing::{EPOCH_2010_MS, HotRoute};
 use super::schedule::Holds;
 #[cfg(feature = "cluster")]
 use super::scratch::{self, ScratchSet};
+use crate::failure::Result;
 
 /// Where rows run.
 #[derive(Clone, Debug)]
@@ -51,11 +51,10 @@ const LIST_POLICY: ListPolicy = ListPolicy::new(ListOrder::Ordered, ListWriteFla
 const VIRTUAL_START_MS: u64 = 1_767_225_600_000 - EPOCH_2010_MS;
 
 /// The hot records of one row, in a store of their own.
-#[derive(Debug)]
 pub(super) struct HotTarget {
     case: Case,
     home: Home,
-    held: HoldingSet,
+    pub(super) held: HoldingSet,
     policy: WritePolicy,
     /// The clock of a virtual run.
     clock: Option<Arc<ManualClock>>,
@@ -64,7 +63,7 @@ pub(super) struct HotTarget {
     payload: Vec<u8>,
     /// The hot keys as the library's handles have them; empty where the operation has no handle of
     /// its own.
-    collections: Vec<HotCollection>,
+    pub(super) collections: Vec<HotCollection>,
     /// How long each list is, by hot key and shard: of the current bucket, where time plays a part.
     lengths: Vec<AtomicU64>,
     /// Whether a thread is cutting back a list.
@@ -78,7 +77,6 @@ pub(super) struct HotTarget {
 }
 
 /// Where the records of a row are.
-#[derive(Debug)]
 enum Home {
     /// In a store of the row's own.
     Store(Store),
@@ -278,22 +276,12 @@ impl HotTarget {
         }
     }
 
-    /// Returns the collections of the hot keys.
-    pub(super) fn collections(&self) -> &[HotCollection] {
-        &self.collections
-    }
-
     fn padding(&self) -> Operation {
         put(PADDING, Value::Blob(self.payload.clone()))
     }
 
     fn records(&self) -> &dyn RecordSet {
         self.held.records()
-    }
-
-    /// Returns the records behind their gates.
-    pub(super) const fn held(&self) -> &HoldingSet {
-        &self.held
     }
 
     /// Moves the clock of a virtual run on.

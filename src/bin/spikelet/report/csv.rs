@@ -3,19 +3,19 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::json::{figure, rows_of};
+
 /// Writes rows, after a heading. A column is a path into the JSON form of a row (`bytes/p99`), named
 /// by it (`bytes_p99`) or by a name before it (`large=shares/2`); spaces separate columns. An object with numbers is their sum, a
 /// missing value or null is empty. Values are quoted where they need it (RFC 4180).
-#[must_use]
 pub(crate) fn csv<R: Serialize>(rows: impl IntoIterator<Item = R>, columns: &str) -> String {
     let columns = || {
         let columns = columns.split_whitespace();
         columns.map(|column| column.split_once('=').unwrap_or((column, column)))
     };
     let mut text = line(columns().map(|(name, _)| name.replace('/', "_")));
-    for row in rows {
-        let row = serde_json::to_value(row).unwrap_or_default();
-        text += &line(columns().map(|(_, path)| cell(row.pointer(&format!("/{path}")))));
+    for row in rows_of(rows) {
+        text += &line(columns().map(|(_, path)| cell(figure(&row, path))));
     }
     text
 }

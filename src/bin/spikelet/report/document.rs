@@ -63,6 +63,7 @@ pub(crate) enum ReportBlock {
 
 /// A section of a report, with an entry in its menu.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
 pub(crate) struct Section {
     /// The heading.
     pub(crate) title: String,
@@ -72,7 +73,6 @@ pub(crate) struct Section {
 
 impl Section {
     /// Returns an empty section.
-    #[must_use]
     pub(crate) fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -81,13 +81,11 @@ impl Section {
     }
 
     /// Adds a paragraph.
-    #[must_use]
     pub(crate) fn paragraph(self, words: impl Into<String>) -> Self {
         self.block(ReportBlock::Paragraph(words.into()))
     }
 
     /// Adds a name and its value; neighbours are shown together.
-    #[must_use]
     pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let fact = (name.into(), value.into());
         if let Some(ReportBlock::Facts(facts)) = self.blocks.last_mut() {
@@ -97,14 +95,31 @@ impl Section {
         self.block(ReportBlock::Facts(vec![fact]))
     }
 
+    /// Adds facts, if there are any.
+    pub(crate) fn facts<N: Into<String>, V: Into<String>>(
+        self,
+        facts: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let add = |section: Self, (name, value)| section.fact(name, value);
+        facts.into_iter().fold(self, add)
+    }
+
+    /// Adds paragraphs, if there are any.
+    pub(crate) fn paragraphs<W: Into<String>>(self, all: impl IntoIterator<Item = W>) -> Self {
+        all.into_iter().fold(self, Self::paragraph)
+    }
+
     /// Adds a judgement.
-    #[must_use]
     pub(crate) fn verdict(self, verdict: Verdict) -> Self {
         self.block(ReportBlock::Verdict(verdict))
     }
 
+    /// Adds judgements, if there are any.
+    pub(crate) fn verdicts(self, all: impl IntoIterator<Item = Verdict>) -> Self {
+        all.into_iter().fold(self, Self::verdict)
+    }
+
     /// Adds a table, if there is one.
-    #[must_use]
     pub(crate) fn table(self, table: impl Into<Option<ReportTable>>) -> Self {
         match table.into() {
             Some(table) => self.block(ReportBlock::Table(table)),
@@ -112,15 +127,13 @@ impl Section {
         }
     }
 
-    /// Adds a chart.
-    #[must_use]
-    pub(crate) fn chart(self, chart: impl Into<Chart>) -> Self {
-        self.block(ReportBlock::Chart(chart.into()))
+    /// Adds charts, if there are any.
+    pub(crate) fn charts(self, charts: impl IntoIterator<Item = Chart>) -> Self {
+        let add = |section: Self, chart| section.block(ReportBlock::Chart(chart));
+        charts.into_iter().fold(self, add)
     }
 
-    /// Adds a block.
-    #[must_use]
-    pub(crate) fn block(mut self, block: ReportBlock) -> Self {
+    fn block(mut self, block: ReportBlock) -> Self {
         self.blocks.push(block);
         self
     }
@@ -128,6 +141,7 @@ impl Section {
 
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
 pub(crate) struct Report {
     /// The subject.
     pub(crate) title: String,
@@ -142,7 +156,6 @@ pub(crate) struct Report {
 
 impl Report {
     /// Returns an empty report.
-    #[must_use]
     pub(crate) fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -151,7 +164,6 @@ impl Report {
     }
 
     /// Makes the report open with a sentence.
-    #[must_use]
     pub(crate) fn lead(
         mut self,
         level: Severity,
@@ -163,27 +175,37 @@ impl Report {
     }
 
     /// Adds a circumstance.
-    #[must_use]
     pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts.push((name.into(), value.into()));
         self
     }
 
+    /// Adds circumstances, if there are any.
+    pub(crate) fn facts<N: Into<String>, V: Into<String>>(
+        self,
+        facts: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let add = |report: Self, (name, value)| report.fact(name, value);
+        facts.into_iter().fold(self, add)
+    }
+
     /// Adds a section.
-    #[must_use]
-    pub(crate) fn section(mut self, section: Section) -> Self {
-        self.sections.push(section);
+    pub(crate) fn section(self, section: Section) -> Self {
+        self.sections([section])
+    }
+
+    /// Adds sections.
+    pub(crate) fn sections(mut self, sections: impl IntoIterator<Item = Section>) -> Self {
+        self.sections.extend(sections);
         self
     }
 
     /// Writes the report as text without colour. Ends with a line feed.
-    #[must_use]
     pub(crate) fn to_text(&self) -> String {
         self.to_text_for(Terminal::default())
     }
 
     /// Writes the report as text for a terminal. Ends with a line feed.
-    #[must_use]
     pub(crate) fn to_text_for(&self, terminal: Terminal) -> String {
         text::write(self, terminal)
     }
@@ -192,7 +214,6 @@ impl Report {
     ///
     /// A block that would make it larger than [`super::html::HTML_BYTES_MAX`] is left out, and its
     /// section says so.
-    #[must_use]
     pub(crate) fn to_html(&self) -> String {
         html::write(self)
     }

@@ -279,7 +279,7 @@ mod tests {
             .fact(hostile, hostile)
             .verdict(verdict)
             .table(table)
-            .chart(chart);
+            .charts([Chart::Bars(chart)]);
         let html = Report::new(hostile)
             .fact(hostile, hostile)
             .section(section)

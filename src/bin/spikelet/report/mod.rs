@@ -36,6 +36,8 @@ pub(crate) use chart::{
 pub(crate) use csv::csv;
 pub(crate) use document::{Report, Section, Severity, Verdict};
 pub(crate) use json::to_json;
-pub(crate) use number::{bytes, count, decimal, duration, exact, key, percent, shortened};
+pub(crate) use number::{
+    bytes, count, decimal, duration, exact, key, millis_decimals, percent, shortened,
+};
 pub(crate) use table::{Cell, ReportTable};
 pub(crate) use text::Terminal;

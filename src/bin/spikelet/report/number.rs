@@ -1,21 +1,20 @@
 //! Numbers as people read them, and the keys of records.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use indicatif::HumanCount;
 use spikelet::Key;
+use spikelet::shard::TimeWidth;
 
 /// Longer keys are shortened to this many characters.
 const KEY_CHARS: usize = 64;
 
 /// Writes `1234567` as `1,234,567`.
-#[must_use]
 pub(crate) fn count(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
 /// Writes `1234567` as `1.2 MiB`; below 1,024 as `123 B`.
-#[must_use]
 pub(crate) fn bytes(number: u64) -> String {
     if number < 1024 {
         return format!("{number} B");
@@ -28,7 +27,6 @@ pub(crate) fn bytes(number: u64) -> String {
 }
 
 /// Writes a number with this many decimals, grouped by thousands; `-` for NaN and infinities.
-#[must_use]
 pub(crate) fn decimal(number: f64, decimals: usize) -> String {
     if !number.is_finite() {
         return "-".to_owned();
@@ -46,14 +44,12 @@ pub(crate) fn decimal(number: f64, decimals: usize) -> String {
 }
 
 /// Writes a time in the unit that fits, with three digits: `7.5 us`, `28.1 ms`, `2 s`.
-#[must_use]
 pub(crate) fn duration(time: Duration) -> String {
     micros(time.as_secs_f64() * 1e6)
 }
 
 /// Writes a key: text escaped so that it cannot break a line, bytes as hexadecimal digits;
 /// shortened if it is long.
-#[must_use]
 pub(crate) fn key(key: &Key<'_>) -> String {
     let text = match key {
         Key::Integer(value) => return value.to_string(),
@@ -69,7 +65,6 @@ pub(crate) fn key(key: &Key<'_>) -> String {
 }
 
 /// Cuts a text to this many characters, with three dots behind them.
-#[must_use]
 pub(crate) fn shortened(text: String, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text,
@@ -78,7 +73,6 @@ pub(crate) fn shortened(text: String, chars: usize) -> String {
 }
 
 /// Writes a part of one in percent with this many decimals. Only 0 is shown as 0.
-#[must_use]
 pub(crate) fn percent(part: f64, decimals: usize) -> String {
     let least = 10_f64.powi(-(decimals as i32));
     match part * 100.0 {
@@ -89,7 +83,6 @@ pub(crate) fn percent(part: f64, decimals: usize) -> String {
 }
 
 /// Writes a number with all its decimals, up to six of them.
-#[must_use]
 pub(crate) fn exact(number: f64) -> String {
     let is_whole = |places: &usize| {
         let scaled = number * 10_f64.powi(*places as i32);
@@ -136,6 +129,30 @@ pub(super) fn micros(number: f64) -> String {
         _ if number >= 1e6 => format!("{} s", short(number / 1e6)),
         _ if number >= 1e3 => format!("{} ms", short(number / 1e3)),
         _ => format!("{} us", short(number)),
+    }
+}
+
+/// From 1970 to 2010, where a store's time begins.
+const TO_2010: Duration = Duration::from_secs(1_262_304_000);
+
+/// Writes a time in milliseconds since 2010-01-01T00:00:00Z as `2026-11-21 05:40`.
+pub(super) fn date(since_2010_ms: u64) -> String {
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(since_2010_ms) + TO_2010);
+    let minute = at.and_then(|at| TimeWidth::minutes(1).ok()?.bucket_name(at).ok());
+    let minute = minute.unwrap_or_default();
+    match minute.rsplitn(3, '-').collect::<Vec<_>>().as_slice() {
+        [minute, hour, day] => format!("{day} {hour}:{minute}"),
+        _ => "after the year 9999".to_owned(),
+    }
+}
+
+/// Returns the number of decimals with which microseconds are shown as milliseconds: more for short
+/// times.
+pub(crate) fn millis_decimals(micros: f64) -> usize {
+    match micros {
+        _ if micros >= 10_000.0 => 1,
+        _ if micros >= 100.0 => 2,
+        _ => 4,
     }
 }
 
@@ -240,5 +257,21 @@ mod tests {
         for (one, text) in table {
             assert_eq!(key(&one), text);
         }
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        // Unix seconds, as `date -u -d` gives them.
+        let table = [
+            (1_262_304_000, "2010-01-01 00:00"),
+            (1_330_519_140, "2012-02-29 12:39"),
+            (1_735_689_599, "2024-12-31 23:59"),
+            (1_795_239_600, "2026-11-21 05:40"),
+            (4_107_542_400, "2100-03-01 00:00"),
+        ];
+        for (unix, expected) in table {
+            assert_eq!(date((unix - 1_262_304_000) * 1000), expected);
+        }
+        assert!(date(u64::MAX).len() > 16);
     }
 }

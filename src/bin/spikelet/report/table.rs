@@ -1,6 +1,10 @@
 //! Tables: cells with a shown text and a plain value.
 
-use super::number::{bytes, count, decimal, exact, percent};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::json::{figure, rows_of};
+use super::number::{bytes, count, date, decimal, exact, micros, millis_decimals, percent};
 
 /// The side of its column on which a cell is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +34,6 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// Shows words.
-    #[must_use]
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -38,15 +41,42 @@ impl Cell {
         }
     }
 
+    /// Shows a figure of a row: words as they are, several of them in a list, and a number in this
+    /// form: grouped by thousands, or `#` as it is; `B` as a size in bytes; `.2` with decimals, `/s`
+    /// with one below 1,000; `%1` as a share with decimals; microseconds as `ms`, or as `us` in the
+    /// unit that fits; `date` for milliseconds since 2010. A dash if it is not known.
+    fn of(figure: &Value, form: &str) -> Self {
+        let (number, whole) = (figure.as_f64(), figure.as_u64());
+        let decimals = form.get(1..).and_then(|digits| digits.parse().ok());
+        match (figure, form) {
+            (Value::Null, _) => Self::missing(),
+            (Value::String(text), _) => Self::text(text),
+            (Value::Array(words), _) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                Self::text(words.join(", "))
+            }
+            (_, "") => Self::count(whole),
+            (_, "#") => Self::text(figure.to_string()),
+            (_, "B") => Self::bytes(whole),
+            (_, "/s") => Self::decimal(number, usize::from(number < Some(1_000.0))),
+            (_, "ms") => Self::optional(number, |micros| {
+                let shown = decimal(micros / 1e3, millis_decimals(micros));
+                Self::shown(shown, micros.to_string())
+            }),
+            (_, "us") => Self::optional(number, |number| Self::text(micros(number))),
+            (_, "date") => Self::optional(whole, |ms| Self::shown(date(ms), ms.to_string())),
+            _ if form.starts_with('%') => Self::share(number, decimals.unwrap_or(0)),
+            _ => Self::decimal(number, decimals.unwrap_or(0)),
+        }
+    }
+
     /// Shows a whole number, grouped by thousands; a dash if it is not known.
-    #[must_use]
     pub(crate) fn count(number: impl Into<Option<u64>>) -> Self {
         let cell = |number: u64| Self::shown(count(number), number.to_string());
         Self::optional(number.into(), cell)
     }
 
     /// Shows a size in bytes, in the unit that fits; a dash if it is not known.
-    #[must_use]
     pub(crate) fn bytes(number: impl Into<Option<u64>>) -> Self {
         let cell = |number: u64| Self::shown(bytes(number), number.to_string());
         Self::optional(number.into(), cell)
@@ -54,7 +84,6 @@ impl Cell {
 
     /// Shows a number with this many decimals; a dash for NaN and infinities, and if it is not
     /// known.
-    #[must_use]
     pub(crate) fn decimal(number: impl Into<Option<f64>>, decimals: usize) -> Self {
         let number = number.into().filter(|number| number.is_finite());
         Self::optional(number, |number| {
@@ -63,7 +92,6 @@ impl Cell {
     }
 
     /// Shows a number with the decimals that it needs; a dash for NaN and infinities.
-    #[must_use]
     pub(crate) fn exact(number: f64) -> Self {
         let number = Some(number).filter(|number| number.is_finite());
         Self::optional(number, |number| {
@@ -72,7 +100,6 @@ impl Cell {
     }
 
     /// Shows a part of one as a percentage with this many decimals; its value is the part.
-    #[must_use]
     pub(crate) fn share(part: impl Into<Option<f64>>, decimals: usize) -> Self {
         let part = part.into().filter(|part| part.is_finite());
         Self::optional(part, |part| {
@@ -81,13 +108,11 @@ impl Cell {
     }
 
     /// Shows a dash: the value is not known, or does not apply.
-    #[must_use]
     pub(crate) fn missing() -> Self {
         Self::shown("-".to_owned(), String::new())
     }
 
     /// Shows a value that may not be known.
-    #[must_use]
     pub(crate) fn optional<T>(value: Option<T>, cell: impl FnOnce(T) -> Self) -> Self {
         value.map_or_else(Self::missing, cell)
     }
@@ -99,14 +124,12 @@ impl Cell {
     }
 
     /// Shows a text with its plain value.
-    #[must_use]
     pub(crate) fn shown(text: String, value: String) -> Self {
         let value = (value != text).then_some(value);
         Self { text, value }
     }
 
     /// Returns what people see.
-    #[must_use]
     pub(crate) fn as_text(&self) -> &str {
         &self.text
     }
@@ -122,11 +145,9 @@ impl Cell {
     }
 }
 
-/// A column of a table of `R`s: its heading, and the cell of a row.
-pub(crate) type CellOf<'c, R> = (&'c str, &'c dyn Fn(&R) -> Cell);
-
 /// A table. The first cell of a row names the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub(crate) struct ReportTable {
     /// What it shows.
     pub(crate) caption: String,
@@ -139,7 +160,6 @@ pub(crate) struct ReportTable {
 impl ReportTable {
     /// Returns an empty table: its first column holds words, all others numbers unless words are
     /// added.
-    #[must_use]
     pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> Self {
         let column = |(place, name): (usize, &&str)| Column {
             name: (*name).to_owned(),
@@ -156,38 +176,49 @@ impl ReportTable {
         }
     }
 
-    /// Returns a table with a row for each of these, and what each column shows of it.
-    #[must_use]
-    pub(crate) fn of<R>(
+    /// Returns a table with a row for each of these. A column is a heading and the place of its
+    /// figure in the JSON form of a row (`p50: bytes/p50 B`), with the form in which it is shown
+    /// ([`Cell::of`]); the place alone is its own heading. Bars separate columns. A row of several
+    /// parts is a tuple: a figure is looked for by its number (`0`), or in each part.
+    pub(crate) fn of<R: Serialize>(
         caption: impl Into<String>,
         rows: impl IntoIterator<Item = R>,
-        columns: &[CellOf<'_, R>],
+        columns: &str,
     ) -> Self {
-        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let columns: Vec<(&str, &str, &str)> = columns
+            .split('|')
+            .map(|column| {
+                let (name, place) = column
+                    .trim()
+                    .split_once(": ")
+                    .unwrap_or(("", column.trim()));
+                let (path, form) = place.split_once(' ').unwrap_or((place, ""));
+                (if name.is_empty() { path } else { name }, path, form)
+            })
+            .collect();
+        let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
         let mut table = Self::new(caption, &names);
-        for row in rows {
-            table.row(columns.iter().map(|(_, cell)| cell(&row)));
+        for row in rows_of(rows) {
+            table.row(columns.iter().map(|(_, path, form)| {
+                let found = figure(&row, path);
+                debug_assert!(found.is_some(), "no figure {path:?} in {row}");
+                Cell::of(found.unwrap_or(&Value::Null), form)
+            }));
         }
         table
     }
 
     /// Returns the table, unless it has no rows.
-    #[must_use]
     pub(crate) fn if_any(self) -> Option<Self> {
         (!self.rows.is_empty()).then_some(self)
     }
 
     /// Leaves out the columns in which no cell is known.
-    #[must_use]
     pub(crate) fn of_known(mut self) -> Self {
         let missing = Cell::missing();
-        let places = if self.rows.is_empty() {
-            0..0
-        } else {
-            0..self.columns.len()
-        };
-        for place in places.rev() {
-            if self.rows.iter().all(|row| row.get(place) == Some(&missing)) {
+        for place in (0..self.columns.len()).rev() {
+            let is_missing = |row: &Vec<Cell>| row.get(place) == Some(&missing);
+            if !self.rows.is_empty() && self.rows.iter().all(is_missing) {
                 self.columns.remove(place);
                 self.rows.iter_mut().for_each(|row| drop(row.remove(place)));
             }
@@ -196,7 +227,6 @@ impl ReportTable {
     }
 
     /// Aligns all columns to the left, with any content.
-    #[must_use]
     pub(super) fn left(mut self) -> Self {
         let align = |column: &mut Column| column.align = Align::Left;
         self.columns.iter_mut().for_each(align);
@@ -252,5 +282,34 @@ mod tests {
         for (cell, text, value) in table {
             assert_eq!((cell.as_text(), cell.as_value()), (text, value));
         }
+    }
+    #[test]
+    fn a_column_is_a_figure_of_the_row_or_of_one_of_its_parts() {
+        let row = serde_json::json!({"bytes": {"p99": 2048}, "rate": 1234.5, "none": null, "kinds": ["a", "b"]});
+        let table = ReportTable::of(
+            "t",
+            [("name", Some(0.25), row)],
+            "set: 0 | p99: bytes/p99 B | whole: bytes/p99 | bare: bytes/p99 # | rate .1 | rate: rate /s | ms: rate ms | \
+             us: rate us | share: 1 %1 | at: bytes/p99 date | none | deep: none/p99 B | kinds",
+        );
+        let shown: Vec<&str> = table.rows[0].iter().map(Cell::as_text).collect();
+        assert_eq!(
+            shown.join(" | "),
+            "name | 2.0 KiB | 2,048 | 2048 | 1,234.5 | 1,234 | 1.23 | 1.23 ms | 25.0 % | 2010-01-01 00:00 | - | - | a, b"
+        );
+        assert_eq!(
+            table.plain()[0],
+            "set,p99,whole,bare,rate,rate,ms,us,share,at,none,deep,kinds"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "no figure \"bytes/p98\"")]
+    fn a_figure_that_no_row_has_is_a_mistake() {
+        drop(ReportTable::of(
+            "t",
+            [serde_json::json!({"bytes": {}})],
+            "bytes/p98",
+        ));
     }
 }

@@ -127,23 +127,18 @@ impl Text {
     }
 
     fn verdict(&mut self, verdict: &Verdict) {
-        let Verdict {
-            word,
-            subject,
-            sentence,
-            level,
-        } = verdict;
+        let word = &verdict.word;
         let from = self.out.len();
         let beside = format!("{INDENT}{:width$} ", "", width = word.width().max(6));
-        for (number, line) in wrap(subject, self.terminal.columns - beside.len())
+        for (number, line) in wrap(&verdict.subject, self.terminal.columns - beside.len())
             .iter()
             .enumerate()
         {
             let before = if number == 0 { word } else { "" };
             self.line(INDENT, &format!("{before:<6} {line}"));
         }
-        self.paint(from, word, *level);
-        self.wrapped(&beside, sentence);
+        self.paint(from, word, verdict.level);
+        self.wrapped(&beside, &verdict.sentence);
     }
 
     /// Writes names, with their values beside them.

@@ -1,7 +1,8 @@
 //! The size of one record, part by part.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use spikelet::record::BinName;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
@@ -74,7 +75,7 @@ pub(crate) struct BinMeasure {
 }
 
 /// A list or map, measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CollectionMeasure {
     /// Elements of a list, entries of a map.
     pub(crate) count: u64,
@@ -90,40 +91,8 @@ pub(crate) struct CollectionMeasure {
     pub(crate) obstacle: Option<Obstacle>,
 }
 
-/// The type of a bin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub(crate) struct BinKind(pub(crate) &'static str);
-
-/// The names of the types of bins.
-const KIND_NAMES: [&str; 17] = [
-    "null",
-    "integer",
-    "float",
-    "string",
-    "blob",
-    "Java blob",
-    "C# blob",
-    "Python blob",
-    "Ruby blob",
-    "PHP blob",
-    "Erlang blob",
-    "vector",
-    "bool",
-    "HyperLogLog",
-    "map",
-    "list",
-    "GeoJSON",
-];
-
-impl<'de> Deserialize<'de> for BinKind {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        let known = KIND_NAMES.into_iter().find(|known| *known == name);
-        let wrong = || D::Error::custom(format!("no type of a bin is called {name:?}"));
-        known.map(Self).ok_or_else(wrong)
-    }
-}
+/// The name of the type of a bin.
+pub(crate) type BinKind = Cow<'static, str>;
 
 impl RecordMeasure {
     /// Measures a record that a scan has met.
@@ -276,7 +245,7 @@ impl RecordMeasure {
         // A list that is hardly a part of the record is no likely place to meet in.
         let is_spread = |bin: &&BinMeasure| {
             let is_large = bin.bytes * CONTENDED_PART >= self.bytes;
-            (bin.collection.is_some() && is_large) || bin.kind == BinKind::INTEGER
+            (bin.collection.is_some() && is_large) || bin.kind == "integer"
         };
         let bins = self.bins.iter().filter(is_spread);
         bins.max_by_key(|bin| bin.bytes)
@@ -286,7 +255,7 @@ impl RecordMeasure {
     /// Returns the remedy that takes writes from the record: shards, of its collection or counter;
     /// or a record for each bin.
     pub(crate) fn remedy_for_rate(&self) -> SizeRemedy {
-        let is_spread = |bin: &BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
+        let is_spread = |bin: &BinMeasure| bin.collection.is_some() || bin.kind == "integer";
         let collection = self.largest_bin().and_then(|bin| bin.collection.as_ref());
         if let Some(obstacle) = collection.and_then(|found| found.obstacle.as_ref()) {
             return obstacle.remedy();
@@ -325,11 +294,6 @@ impl CompanionDescription {
     }
 }
 
-impl BinKind {
-    /// An integer, which may be a counter.
-    pub(crate) const INTEGER: Self = Self("integer");
-}
-
 impl BinMeasure {
     /// Measures the bins of a stored record, in their order.
     fn of_view(view: RecordView<'_>) -> impl Iterator<Item = Self> {
@@ -338,7 +302,7 @@ impl BinMeasure {
             .zip(particles)
             .map(|((name, value), (_, kind, stored))| Self {
                 name: name.to_owned(),
-                kind: BinKind(kind.name()),
+                kind: kind.name().into(),
                 bytes: bin_bytes(name, stored.len()),
                 collection: CollectionMeasure::of(value),
             })
@@ -354,15 +318,12 @@ impl BinMeasure {
         let bytes = collection.count * sampled / (collection.elements.len() as u64).max(1);
         Self {
             name: collection.bin.clone(),
-            kind: BinKind(if collection.is_map { "map" } else { "list" }),
+            kind: if collection.is_map { "map" } else { "list" }.into(),
             bytes,
             collection: Some(CollectionMeasure {
                 count: collection.count,
                 bytes,
-                indexed: false,
-                weighed_element_bytes: 0.0,
-                odd_keys: 0,
-                obstacle: None,
+                ..CollectionMeasure::default()
             }),
         }
     }
@@ -391,8 +352,8 @@ impl CollectionMeasure {
                     list.content_bytes(),
                     list.iter().flatten().map(|element| value_bytes(&element)),
                 ),
-                odd_keys: 0,
                 obstacle: Obstacle::in_list(list),
+                ..Self::default()
             }),
             ValueRef::Map(map) => Some(Self {
                 count: map.len() as u64,
@@ -515,8 +476,8 @@ mod tests {
                 assert_eq!(given.colon_in_key, key == "a:b".into());
                 for (given, scanned) in given.bins.iter().zip(&scanned.bins) {
                     assert_eq!(
-                        (given.bytes, given.kind),
-                        (scanned.bytes, scanned.kind),
+                        (given.bytes, &given.kind),
+                        (scanned.bytes, &scanned.kind),
                         "{}",
                         given.name
                     );

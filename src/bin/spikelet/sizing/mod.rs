@@ -39,9 +39,9 @@ pub(crate) use plan::{PlanNumbers, plan};
 #[cfg(test)]
 pub(crate) use remedy::SizeRemedy;
 pub(crate) use secondary_index::{SecondaryIndexSizing, secondary_indexes_table};
+pub(crate) use source::size;
 #[cfg(feature = "cluster")]
 pub(crate) use source::{ClusterReading, size_cluster};
-pub(crate) use source::{SizingError, size};
 
 /// The version of the JSON that [`Sizing`] and [`plan::CollectionPlan`] make; see [`crate::report::to_json`].
 pub(crate) const SCHEMA_VERSION: u32 = 4;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Sample;
-use super::measure::RecordMeasure;
+use super::measure::{BinKind, RecordMeasure};
 use super::remedy::SizeRemedy;
 use super::sample::Intervals;
 use super::secondary_index::SecondaryIndexSizing;
@@ -173,7 +173,7 @@ pub(crate) struct BinSizing {
     /// Its name.
     pub(crate) bin: String,
     /// Its types, the most frequent first.
-    pub(crate) types: Vec<&'static str>,
+    pub(crate) types: Vec<BinKind>,
     /// The part of the records that have it, 0 to 1.
     pub(crate) presence: f64,
     /// Its part of the bytes of all bins, 0 to 1.

@@ -78,16 +78,14 @@ fn seconds(text: &str) -> Result<u64, String> {
 /// The most writes a second that are planned for: beyond it nothing on one machine is written.
 pub(crate) const WRITES_PER_S_MAX: f64 = 1e9;
 
-/// An invalid rate: negative, not a number, or beyond [`WRITES_PER_S_MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{0} writes a second: expected a number from 0 to {WRITES_PER_S_MAX}")]
-pub(crate) struct RateError(pub f64);
-
-pub(super) fn checked_rate(writes_per_s: f64) -> Result<f64, RateError> {
+/// Returns a rate that is not negative, a number, and at most [`WRITES_PER_S_MAX`].
+pub(super) fn checked_rate(writes_per_s: f64) -> Result<f64, String> {
     if (0.0..=WRITES_PER_S_MAX).contains(&writes_per_s) {
         Ok(writes_per_s)
     } else {
-        Err(RateError(writes_per_s))
+        Err(format!(
+            "{writes_per_s} writes a second: expected a number from 0 to {WRITES_PER_S_MAX}"
+        ))
     }
 }
 
@@ -101,8 +99,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
         retention_s,
         ..
     } = *numbers;
-    let writes_per_s = numbers.writes_per_s.map(checked_rate).transpose();
-    let writes_per_s = writes_per_s.map_err(|error| error.to_string())?;
+    let writes_per_s = numbers.writes_per_s.map(checked_rate).transpose()?;
     let kept = writes_per_s.zip(retention_s);
     let kept = kept.map(|(rate, kept)| (rate * kept as f64).ceil() as u64);
     let entries = match (numbers.entries.or(kept), entry_bytes, retention_s) {
@@ -248,7 +245,6 @@ fn why(
 
 impl CollectionPlan {
     /// Builds the report of the plan.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
         let rate = Cell::decimal(self.writes_per_s, 1);
         let rows = [
@@ -462,7 +458,7 @@ mod tests {
         );
         for rate in [-1.0, f64::INFINITY, WRITES_PER_S_MAX * 2.0] {
             let refused = plan(1, 1, Some(rate)).unwrap_err();
-            assert_eq!(refused, RateError(rate).to_string());
+            assert_eq!(refused, checked_rate(rate).unwrap_err());
         }
         let refused = plan(1, 1, Some(f64::NAN)).unwrap_err();
         assert!(refused.starts_with("NaN writes a second"), "{refused}");

@@ -113,7 +113,7 @@ impl Obstacle {
                 bytes: size,
             } => format!(
                 "the {} at {at} alone takes {} in {} elements",
-                kind.0,
+                kind,
                 bytes(*size),
                 count(*elements)
             ),
@@ -155,7 +155,7 @@ impl Obstacle {
         } else {
             Self::Nested {
                 at: at(),
-                kind: BinKind(kind),
+                kind: kind.into(),
                 count: count as u64,
                 bytes,
             }

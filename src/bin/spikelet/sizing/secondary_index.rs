@@ -3,7 +3,7 @@
 use serde::Serialize;
 use spikelet::Namespace;
 
-use crate::report::{Cell, ReportTable};
+use crate::report::ReportTable;
 
 /// A secondary index, as it was measured, or as the nodes of a cluster report it: sums of all of
 /// them.
@@ -65,21 +65,12 @@ pub(crate) fn secondary_indexes_table(
     caption: &str,
     indexes: &[SecondaryIndexSizing],
 ) -> Option<ReportTable> {
+    let rows = indexes.iter();
+    let rows = rows.map(|index| (index.set.as_deref().unwrap_or("(all sets)"), index));
     ReportTable::of(
         caption,
-        indexes,
-        &[
-            ("index", &|index| Cell::text(&index.name)),
-            ("set", &|index| {
-                Cell::text(index.set.as_deref().unwrap_or("(all sets)"))
-            }),
-            ("entries", &|index| Cell::count(index.entries)),
-            ("memory", &|index| Cell::bytes(index.memory_bytes)),
-            ("entries a key", &|index| {
-                Cell::decimal(index.entries_per_key, 1)
-            }),
-            ("selectivity", &|index| Cell::share(index.selectivity, 2)),
-        ],
+        rows,
+        "index: name | set: 0 | entries | memory: memory_bytes B | entries a key: entries_per_key .1 | selectivity %2",
     )
     .if_any()
 }

@@ -216,7 +216,7 @@ impl SetStats {
         let is_judged = record.companion.is_none();
         for bin in &record.bins {
             let stats = bin_of(&mut self.bins, &bin.name);
-            *stats.kinds.entry(bin.kind).or_default() += 1;
+            *stats.kinds.entry(bin.kind.clone()).or_default() += 1;
             stats.sizes.add(bin.bytes);
             if let Some(collection) = bin.collection.as_ref().filter(|_| is_judged) {
                 stats.collections.add(collection);

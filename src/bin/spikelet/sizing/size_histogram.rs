@@ -73,32 +73,27 @@ impl SizeHistogram {
     }
 
     /// Returns how many values were counted.
-    #[must_use]
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns the sum of the values.
-    #[must_use]
     pub(crate) const fn total(&self) -> u64 {
         self.total
     }
 
     /// Returns the largest value; 0 if there is none.
-    #[must_use]
     pub(crate) fn max(&self) -> u64 {
         self.counts.last_key_value().map_or(0, |(value, _)| *value)
     }
 
     /// Returns the mean; 0 if there is none.
-    #[must_use]
     pub(crate) fn mean(&self) -> f64 {
         self.total as f64 / self.count.max(1) as f64
     }
 
     /// Returns the least value that `per_mille` of a thousand values do not exceed (nearest rank).
     /// O(different values).
-    #[must_use]
     pub(crate) fn per_mille(&self, per_mille: u64) -> u64 {
         let rank = u128::from(self.count) * u128::from(per_mille);
         self.at_rank(u64::try_from(rank.div_ceil(1000)).unwrap_or(u64::MAX))
@@ -122,14 +117,12 @@ impl SizeHistogram {
     }
 
     /// Returns how many values are larger than this one.
-    #[must_use]
     pub(crate) fn beyond(&self, value: u64) -> u64 {
         let larger = (std::ops::Bound::Excluded(value), std::ops::Bound::Unbounded);
         self.counts.range(larger).map(|(_, count)| count).sum()
     }
 
     /// Returns the usual figures.
-    #[must_use]
     pub(crate) fn distribution(&self) -> Distribution {
         Distribution {
             p50: self.per_mille(500),
@@ -146,9 +139,22 @@ impl SizeHistogram {
         self.counts.iter().map(|(value, count)| (*value, *count))
     }
 
+    /// Returns the buckets of the least and the largest value.
+    fn powers(&self) -> impl Iterator<Item = u32> {
+        let ends = [self.counts.first_key_value(), self.counts.last_key_value()];
+        ends.into_iter().flatten().map(|(value, _)| power(*value))
+    }
+
+    /// Returns how many values are in a bucket.
+    fn of_power(&self, of: u32) -> u64 {
+        let from = if of == 0 { 0 } else { 1 << of };
+        let values = self.counts.range(from..);
+        let inside = values.take_while(|(value, _)| power(**value) == of);
+        inside.map(|(_, count)| count).sum()
+    }
+
     /// Returns records and bytes below 1 KiB, up to 128 KiB, 1 MiB, 8 MiB (all inclusive), and
     /// above.
-    #[must_use]
     pub(crate) fn shares(&self) -> Vec<SizeShare> {
         let part = |label, from: u64, to: u64| {
             let (mut records, mut bytes) = (0, 0_u64);
@@ -175,34 +181,24 @@ impl SizeHistogram {
 
 /// Returns a histogram of both, from the first bucket that holds something to the last.
 pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<SizeBucket> {
-    let mut buckets: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for (value, count) in stored.iter() {
-        buckets.entry(power(value)).or_default().0 += count;
-    }
-    for (value, count) in counted.iter() {
-        buckets.entry(power(value)).or_default().1 += count;
-    }
-    let powers = buckets
-        .keys()
-        .next()
-        .copied()
-        .zip(buckets.keys().next_back().copied());
-    let Some((first, last)) = powers else {
+    let powers = || {
+        [stored, counted]
+            .into_iter()
+            .flat_map(SizeHistogram::powers)
+    };
+    let (Some(first), Some(last)) = (powers().min(), powers().max()) else {
         return Vec::new();
     };
     (first..=last)
         .map(|power| {
-            let (stored, counted) = buckets.get(&power).copied().unwrap_or_default();
-            let (from, to) = (
-                1_u64 << power,
-                1_u64.checked_shl(power + 1).unwrap_or(u64::MAX),
-            );
+            let from = 1_u64 << power;
+            let to = 1_u64.checked_shl(power + 1).unwrap_or(u64::MAX);
             SizeBucket {
                 label: format!("[{}-{})", edge(from), edge(to)),
                 from,
                 to,
-                stored,
-                counted,
+                stored: stored.of_power(power),
+                counted: counted.of_power(power),
             }
         })
         .collect()

@@ -286,10 +286,10 @@ fn bins(stats: &SetStats) -> Vec<BinSizing> {
     let records = stats.counted.count().max(1) as f64;
     let sizing = |(name, bin): (&String, &BinStats)| {
         let mut kinds: Vec<_> = bin.kinds.iter().collect();
-        kinds.sort_by_key(|(kind, times)| (std::cmp::Reverse(**times), **kind));
+        kinds.sort_by_key(|(kind, times)| (std::cmp::Reverse(**times), *kind));
         BinSizing {
             bin: name.clone(),
-            types: kinds.into_iter().map(|(kind, _)| kind.0).collect(),
+            types: kinds.into_iter().map(|(kind, _)| kind.clone()).collect(),
             // A name for several bins may come several times in a record.
             presence: (bin.sizes.count() as f64 / records).min(1.0),
             bytes_share: bin.sizes.total() as f64 / all.max(1) as f64,

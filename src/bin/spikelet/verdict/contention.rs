@@ -2,12 +2,13 @@
 //! about the record.
 //!
 //! * `limits`: whether the machine limited a row, and how busy a record was. `findings`: the rules.
-//! * `remedy`: how many shards help. `words`: loads and times in sentences.
+//! * `remedy`: how many shards help.
 
 mod findings;
 mod limits;
 mod remedy;
-mod words;
+
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ use self::limits::limited;
 use super::{Word, rules_in};
 use crate::contention::format::load;
 use crate::contention::{FinishedRun, ReportRow, RowLayout};
-use crate::report::{ReportTable, count, percent};
+use crate::report::{ReportTable, count, duration, percent};
 
 /// Below this utilisation no queue forms that would explain a refusal or a long wait.
 const IDLE: f64 = 0.3;
@@ -255,6 +256,30 @@ impl<'r> LoadRows<'r> {
             RowLayout::Hashed(made) => format!("in {made} shards"),
             layout => format!("in {layout} shards"),
         }
+    }
+}
+
+fn load_words(row: &ReportRow) -> String {
+    match row.rate {
+        Some(_) => load(row).replace("/s", " writes/s"),
+        None => load(row),
+    }
+}
+
+fn time(micros: f64) -> String {
+    if micros.is_finite() {
+        duration(Duration::from_secs_f64(micros.max(0.0) / 1e6))
+    } else {
+        "not known".to_owned()
+    }
+}
+
+/// Writes `184 -> 36 ms`.
+fn arrow(was: f64, is: f64) -> String {
+    let (was, is) = (time(was), time(is));
+    match (was.rsplit_once(' '), is.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} -> {is}"),
+        _ => format!("{was} -> {is}"),
     }
 }
 

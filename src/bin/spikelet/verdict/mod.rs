@@ -9,7 +9,7 @@ pub(crate) mod sizing;
 
 use serde::{Serialize, Serializer};
 
-use crate::report::{Cell, ReportTable, Severity};
+use crate::report::{ReportTable, Severity};
 
 /// The word of a verdict. Later words are graver: where several loads or sets are judged, the
 /// gravest names the verdict of all.
@@ -45,7 +45,6 @@ pub(crate) enum Word {
 
 impl Word {
     /// Returns the word as reports and JSON write it.
-    #[must_use]
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::TooShort => "TOO SHORT",
@@ -65,7 +64,6 @@ impl Word {
     }
 
     /// Returns the colour of the word.
-    #[must_use]
     pub(crate) const fn level(self) -> Severity {
         match self {
             Self::Ok => Severity::Good,
@@ -83,7 +81,6 @@ impl Word {
     }
 
     /// Returns whether a program that ends with this word ends with exit code 1.
-    #[must_use]
     pub(crate) const fn fails(self) -> bool {
         matches!(self, Self::Nothing | Self::Lost | Self::Fail)
     }
@@ -107,13 +104,11 @@ pub(crate) fn rules_in(document: &str) -> ReportTable {
             .trim_start_matches("- ")
             .replace(['*', '`'], "")
     };
+    let rules = items.filter_map(|item| item.split_once(": "));
     ReportTable::of(
         "The first rule that applies decides",
-        items.filter_map(|item| item.split_once(": ")),
-        &[
-            ("verdict", &|(word, _)| Cell::text(plain(word))),
-            ("when", &|(_, when)| Cell::text(plain(when))),
-        ],
+        rules.map(|(word, when)| [word, when].map(plain)),
+        "verdict: 0 | when: 1",
     )
 }
 

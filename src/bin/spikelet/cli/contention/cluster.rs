@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use spikelet::cluster::Cluster;
 
-use super::super::CommandFailure;
 use super::super::host::HostArguments;
 use super::values::positive;
 use crate::contention::{Arrivals, Case, ClusterSettings, Place, ScratchSet, Settings};
+use crate::failure::{CommandFailure, Result};
 use crate::report::{bytes, count, decimal, duration};
 use crate::units;
 
@@ -70,7 +70,7 @@ impl ClusterContention {
     pub(super) fn connect(
         &self,
         mut settings: Settings,
-    ) -> Result<(Option<Reached<'_>>, Settings), CommandFailure> {
+    ) -> Result<(Option<Reached<'_>>, Settings)> {
         let Some(host) = self.host.host() else {
             return Ok((None, settings));
         };
@@ -95,7 +95,7 @@ impl Reached<'_> {
     ///
     /// # Errors
     /// If the answer is no, or no terminal can be asked.
-    pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<(), CommandFailure> {
+    pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<()> {
         if self.arguments.yes {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl Reached<'_> {
     ///
     /// # Errors
     /// It holds records, or the cluster refuses.
-    pub(super) fn claim(&self) -> Result<Place, CommandFailure> {
+    pub(super) fn claim(&self) -> Result<Place> {
         let scratch = ScratchSet::claim(&self.cluster, &self.arguments.set)?;
         Ok(Place::Cluster(scratch))
     }
@@ -154,7 +154,7 @@ impl Reached<'_> {
 }
 
 /// Asks the cluster how many writers may wait for a record.
-fn pending_limit(cluster: &Cluster) -> Result<usize, CommandFailure> {
+fn pending_limit(cluster: &Cluster) -> Result<usize> {
     let answer = cluster.info(&format!("namespace/{}", cluster.namespace()))?;
     let found = answer
         .split(';')

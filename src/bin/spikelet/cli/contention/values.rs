@@ -1,6 +1,6 @@
 //! Values of the arguments of `contention`: series of numbers, times, conditions.
 
-use super::super::CommandFailure;
+use crate::failure::{CommandFailure, Result};
 
 /// More rows would take a day.
 pub(super) const ROWS_MAX: usize = 1_000;
@@ -13,11 +13,7 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 
 /// Parses a list of numbers and ranges; `next` returns what follows a number in a range without
 /// steps.
-pub(super) fn series(
-    option: &str,
-    text: &str,
-    next: fn(f64) -> f64,
-) -> Result<Vec<f64>, CommandFailure> {
+pub(super) fn series(option: &str, text: &str, next: fn(f64) -> f64) -> Result<Vec<f64>> {
     let wrong = |part: &str, why: &str| {
         CommandFailure::Input(format!("--{option} {text:?}: {part:?} {why}"))
     };

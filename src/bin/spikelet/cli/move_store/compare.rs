@@ -10,24 +10,12 @@ use spikelet::relation::DECLARATION_SET;
 use spikelet::storage::{Clock, SystemClock};
 
 use super::report::ComparedSides;
-use super::{BATCH, CommandFailure, Move, batches, shown};
+use super::{BATCH, Move, batches, shown};
+use crate::failure::Result;
 
 /// For how long the cluster may keep a record that has expired at the source: times to live are
 /// whole seconds.
 const EXPIRY_SLACK: Duration = Duration::from_secs(2);
-
-/// What a look at all records has changed in the cluster.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Swept {
-    /// Records that it did not have.
-    missing: u64,
-    /// Records that it alone had, and that were deleted.
-    deleted: u64,
-    /// Records that it alone has, and that stay.
-    kept: u64,
-    /// Records of the source that are damaged.
-    damaged: u64,
-}
 
 /// Whether a record has expired, or may have in one of the clusters' clocks.
 fn expires_now(record: &SavedRecord) -> bool {
@@ -38,7 +26,7 @@ fn expires_now(record: &SavedRecord) -> bool {
 impl Move<'_> {
     /// Compares both sides, writes differing records again, and deletes records that only the
     /// cluster has.
-    pub(super) fn compare(&mut self) -> Result<ComparedSides, CommandFailure> {
+    pub(super) fn compare(&mut self) -> Result<ComparedSides> {
         let records = self.position.records;
         let every = self
             .arguments
@@ -74,10 +62,9 @@ impl Move<'_> {
         })?;
         compared.deleted = swept.deleted;
         compared.kept = swept.kept;
-        compared.written_again += swept.missing;
+        compared.written_again += swept.written_again;
         compared.same = compared.written_again + compared.deleted + compared.kept == 0
             && self.report.refused_count == refused;
-        self.report.damaged = swept.damaged;
         Ok(compared)
     }
 
@@ -94,7 +81,7 @@ impl Move<'_> {
 
     /// Writes a record again. If it has the same bins then and another end, the clocks differ, and
     /// by how much is kept.
-    fn write_again(&mut self, record: &SavedRecord) -> Result<(), CommandFailure> {
+    fn write_again(&mut self, record: &SavedRecord) -> Result<()> {
         let written = std::slice::from_ref(record);
         self.write(written)?;
         if record.void_time != 0 {
@@ -111,19 +98,20 @@ impl Move<'_> {
     /// damaged. Takes memory for the digests of the sets.
     pub(super) fn sweep(
         &mut self,
-        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), CommandFailure>,
-    ) -> Result<Swept, CommandFailure> {
+        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<()>,
+    ) -> Result<ComparedSides> {
         // Read before the source: a record made there meanwhile stays, and one deleted there
         // meanwhile goes.
         let mut theirs = BTreeMap::new();
         self.add_digests(&mut theirs)?;
-        let mut swept = Swept::default();
+        let mut swept = ComparedSides::default();
         self.declarations.clear();
+        self.report.damaged = 0;
         let mut from = Some(PieceStart::default().to_string());
         while let Some(at) = from {
             let mut piece = self.source.piece(&at)?;
             self.create_indexes(&piece)?;
-            swept.damaged += piece.damaged;
+            self.report.damaged += piece.damaged;
             let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
             self.declarations
                 .extend(piece.records.extract_if(.., declared));
@@ -137,7 +125,7 @@ impl Move<'_> {
             let missing = piece.records.iter().filter(&mut is_missing);
             let missing: Vec<_> = missing.cloned().collect();
             let lasting = missing.iter().filter(|record| !expires_now(record));
-            swept.missing += lasting.count() as u64;
+            swept.written_again += lasting.count() as u64;
             self.write(&missing)?;
             each(self, &piece.records)?;
             from = piece.next;
@@ -147,7 +135,7 @@ impl Move<'_> {
             digests.into_iter().map(address)
         };
         let foreign: Vec<RecordAddress> = theirs.into_iter().flat_map(of_set).collect();
-        if swept.damaged > 0 {
+        if self.report.damaged > 0 {
             swept.kept = foreign.len() as u64;
             return Ok(swept);
         }
@@ -163,10 +151,7 @@ impl Move<'_> {
     }
 
     /// Adds the digests of the moved sets that are not in it yet.
-    fn add_digests(
-        &self,
-        all: &mut BTreeMap<String, HashSet<Digest>>,
-    ) -> Result<(), CommandFailure> {
+    fn add_digests(&self, all: &mut BTreeMap<String, HashSet<Digest>>) -> Result<()> {
         for set in &self.position.sets {
             if !all.contains_key(set) {
                 all.insert(set.clone(), self.digests(set)?);
@@ -175,7 +160,7 @@ impl Move<'_> {
         Ok(())
     }
 
-    pub(super) fn digests(&self, set: &str) -> Result<HashSet<Digest>, CommandFailure> {
+    pub(super) fn digests(&self, set: &str) -> Result<HashSet<Digest>> {
         self.patiently_one(|cluster| cluster.digests(set))
     }
 }

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::CommandFailure;
+use crate::failure::{CommandFailure, Result};
 use crate::files;
 
 /// How far a move has come.
@@ -49,15 +48,10 @@ impl PositionFile {
     ///
     /// # Errors
     /// A file that cannot be read, or is that of another move.
-    pub(super) fn read(
-        &self,
-        source: &str,
-        target: &str,
-    ) -> Result<Option<MovePosition>, CommandFailure> {
-        let bytes = match fs::read(&self.path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.failed(&error)),
+    pub(super) fn read(&self, source: &str, target: &str) -> Result<Option<MovePosition>> {
+        let read = files::read_if_any(&self.path);
+        let Some(bytes) = read.map_err(|error| self.failed(&error))? else {
+            return Ok(None);
         };
         let position: MovePosition = serde_json::from_slice(&bytes)
             .map_err(|error| self.failed(&format!("this is no position of a move: {error}")))?;
@@ -74,7 +68,7 @@ impl PositionFile {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(super) fn write(&self, position: &MovePosition) -> Result<(), CommandFailure> {
+    pub(super) fn write(&self, position: &MovePosition) -> Result<()> {
         let text = serde_json::to_vec_pretty(position).map_err(|error| self.failed(&error))?;
         files::replace(&self.path, &text).map_err(|error| self.failed(&error))
     }
@@ -83,11 +77,11 @@ impl PositionFile {
     ///
     /// # Errors
     /// A file that cannot be removed.
-    pub(super) fn remove(&self) -> Result<(), CommandFailure> {
+    pub(super) fn remove(&self) -> Result<()> {
         fs::remove_file(&self.path).map_err(|error| self.failed(&error))
     }
 
     fn failed(&self, why: &dyn std::fmt::Display) -> CommandFailure {
-        CommandFailure::Input(format!("{}: {why}", self.path.display()))
+        CommandFailure::at(self.path.display(), why)
     }
 }

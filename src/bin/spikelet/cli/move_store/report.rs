@@ -48,36 +48,32 @@ pub(super) struct ComparedSides {
 
 /// Builds the text of the report.
 pub(super) fn text(report: &MoveReport) -> Report {
-    let mut out = Report::new(format!("{} to {}", report.source, report.target))
+    let out = Report::new(format!("{} to {}", report.source, report.target))
         .fact("records copied", count(report.copied))
         .fact("changed records followed", count(report.followed))
-        .fact("indexes", count(report.indexes));
-    if let Some(compared) = &report.compared {
-        out = out
-            .fact("records compared", count(compared.records))
-            .fact("bins compared of", count(compared.bins_compared))
-            .fact("written again", count(compared.written_again))
-            .fact("deleted in the cluster", count(compared.deleted));
-    }
-    if report.damaged > 0 {
-        out = out.fact("damaged at the source", count(report.damaged));
-    }
-    let mut section = Section::new(match report.compared {
+        .fact("indexes", count(report.indexes))
+        .facts(report.compared.iter().flat_map(|compared| {
+            [
+                ("records compared", count(compared.records)),
+                ("bins compared of", count(compared.bins_compared)),
+                ("written again", count(compared.written_again)),
+                ("deleted in the cluster", count(compared.deleted)),
+            ]
+        }))
+        .facts((report.damaged > 0).then(|| ("damaged at the source", count(report.damaged))));
+    let section = Section::new(match report.compared {
         Some(compared) if compared.same => "Both sides are the same",
         Some(_) => "Both sides differ",
         None => "Interrupted: the same command goes on",
     });
-    for name in &report.indexes_left_out {
-        section = section.paragraph(format!("index {name:?}: a cluster cannot have it"));
-    }
-    if report.damaged > 0 {
-        section = section.paragraph(
-            "Damaged records cannot be read: `spikelet verify` names them. Their copies in the cluster stay as they are, and so do all \
-             records that the cluster alone has.",
-        );
-    }
-    for refused in &report.refused {
-        section = section.paragraph(format!("not moved: {refused}"));
-    }
-    out.section(section)
+    let left_out = report.indexes_left_out.iter();
+    let refused = report.refused.iter();
+    let damaged = "Damaged records cannot be read: `spikelet verify` names them. Their copies in the cluster stay as they are, and so do all \
+                   records that the cluster alone has.";
+    out.section(
+        section
+            .paragraphs(left_out.map(|name| format!("index {name:?}: a cluster cannot have it")))
+            .paragraphs((report.damaged > 0).then_some(damaged))
+            .paragraphs(refused.map(|refused| format!("not moved: {refused}"))),
+    )
 }

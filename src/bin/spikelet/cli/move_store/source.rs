@@ -10,9 +10,10 @@ use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 use spikelet::record::KeyHash;
 use spikelet::{Digest, Key, Namespace, Store};
 
-use super::{CommandFailure, PATIENCE, PAUSE};
-use crate::cli::monitor_client::{MonitorAddress, MonitorFailure};
-use crate::cli::target::only;
+use super::{PATIENCE, PAUSE};
+use crate::cli::monitor_client::MonitorAddress;
+use crate::cli::target::{only, only_of};
+use crate::failure::{CommandFailure, Result};
 
 /// The subscription that keeps the changes of a program for the move.
 const SUBSCRIPTION: &str = "spikelet-move";
@@ -109,13 +110,11 @@ impl MovedStore {
     /// # Errors
     /// Neither a directory nor a monitor; a namespace that is not there, or was not chosen among
     /// several.
-    pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self, CommandFailure> {
+    pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self> {
         if Path::new(source).is_dir() {
             let store = Store::builder().path(source).read_only(true).open()?;
-            let names = store.namespaces().into_iter();
-            let names = names.map(|namespace| namespace.name().to_owned()).collect();
             return Ok(Self::Directory {
-                namespace: store.namespace(&only(names, namespace)?)?,
+                namespace: only_of(&store, namespace)?,
                 _store: store,
             });
         }
@@ -144,7 +143,7 @@ impl MovedStore {
     ///
     /// # Errors
     /// A program that gives no records, or is away for a minute; errors of reading.
-    pub(super) fn piece(&self, from: &str) -> Result<SourcePiece, CommandFailure> {
+    pub(super) fn piece(&self, from: &str) -> Result<SourcePiece> {
         match self {
             Self::Directory { namespace, .. } => {
                 let from: PieceStart = from.parse()?;
@@ -168,16 +167,13 @@ impl MovedStore {
     ///
     /// # Errors
     /// As for [`MovedStore::piece`]; changes that are not kept any more.
-    pub(super) fn changes(
-        &self,
-        after: Option<&str>,
-    ) -> Result<Option<MovedChanges>, CommandFailure> {
+    pub(super) fn changes(&self, after: Option<&str>) -> Result<Option<MovedChanges>> {
         let Self::Program { monitor, namespace } = self else {
             return Ok(None);
         };
         let mut query = vec![("namespace", namespace.as_str()), ("hold", SUBSCRIPTION)];
         query.extend(after.map(|after| ("after", after)));
-        let read = patiently(|| monitor.changes_by(&query))?;
+        let read = patiently(|| monitor.changes(&query))?;
         let mut changes = MovedChanges {
             position: read.position,
             latest: read.latest,
@@ -193,10 +189,10 @@ impl MovedStore {
     ///
     /// # Errors
     /// As for [`MovedStore::piece`].
-    pub(super) fn release(&self) -> Result<(), CommandFailure> {
+    pub(super) fn release(&self) -> Result<()> {
         if let Self::Program { monitor, namespace } = self {
             let query = [("namespace", namespace.as_str()), ("release", SUBSCRIPTION)];
-            patiently(|| monitor.changes_by(&query))?;
+            patiently(|| monitor.changes(&query))?;
         }
         Ok(())
     }
@@ -205,7 +201,7 @@ impl MovedStore {
     ///
     /// # Errors
     /// As for [`MovedStore::piece`].
-    pub(super) fn present(&self, changes: &MovedChanges) -> Result<Present, CommandFailure> {
+    pub(super) fn present(&self, changes: &MovedChanges) -> Result<Present> {
         let mut present = Present::default();
         let digests: Vec<_> = changes.records.iter().collect();
         for digests in digests.chunks(DIGESTS_AT_ONCE) {
@@ -226,10 +222,7 @@ impl MovedStore {
         Ok(present)
     }
 
-    fn records_of(
-        &self,
-        digests: &[(&Digest, &RecordAddress)],
-    ) -> Result<SourcePiece, CommandFailure> {
+    fn records_of(&self, digests: &[(&Digest, &RecordAddress)]) -> Result<SourcePiece> {
         let Self::Program { monitor, namespace } = self else {
             return Ok(SourcePiece::default());
         };
@@ -244,20 +237,19 @@ impl MovedStore {
 }
 
 /// Asks a program until it answers: it may be starting anew.
-fn patiently<T>(ask: impl Fn() -> Result<T, MonitorFailure>) -> Result<T, CommandFailure> {
+fn patiently<T>(ask: impl Fn() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
         match ask() {
-            Ok(answer) => return Ok(answer),
-            Err(MonitorFailure::Away(_)) if begun.elapsed() < PATIENCE => {
+            Err(CommandFailure::Away(_)) if begun.elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE);
             }
-            Err(failure) => return Err(CommandFailure::Input(failure.to_string())),
+            answer => return answer,
         }
     }
 }
 
-fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece, CommandFailure> {
+fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece> {
     let wrong =
         |error: backup::ReadError| CommandFailure::Input(format!("what the source sent: {error}"));
     let mut reader = Reader::new(text).map_err(wrong)?;

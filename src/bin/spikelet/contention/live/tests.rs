@@ -64,7 +64,7 @@ fn an_open_loop_on_the_engine_sends_what_was_drawn_and_loses_nothing() {
                 .count();
             let measured = measure(&case).unwrap();
             check(&measured);
-            assert_eq!(measured.row.offered, drawn as u64, "{write} {layout}");
+            assert_eq!(measured.row.offered, drawn as u64, "{write:?} {layout}");
         }
     }
 }

@@ -113,7 +113,7 @@ fn other_holds_behave_as_documented() {
         let found = row.key_busy_share * 100.0;
         assert!(
             near(found, busy, 0.3, 0.02),
-            "{rate} {spread}: {found} % busy"
+            "{rate} {spread:?}: {found} % busy"
         );
     }
 }
@@ -141,11 +141,11 @@ fn what_is_simulated_is_what_theory_expects() {
         );
         assert!(
             near(row.key_busy_share, busy, 0.04, 0.001),
-            "{rate} {limit} {spread}: {row:?}"
+            "{rate} {limit} {spread:?}: {row:?}"
         );
         assert!(
             near(row.mean_us, mean, 0.03, 0.0),
-            "{rate} {limit} {spread}: {row:?}"
+            "{rate} {limit} {spread:?}: {row:?}"
         );
     }
 }

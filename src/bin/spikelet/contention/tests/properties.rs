@@ -78,7 +78,7 @@ proptest! {
         let acked_share = row.acked as f64 / row.offered.max(1) as f64;
         prop_assert!(row.offered == 0 || (share + acked_share - 1.0).abs() < 1e-12);
         // The histogram is of the acknowledged.
-        prop_assert_eq!(measured.latency().len(), row.acked);
+        prop_assert_eq!(measured.tally.latency.len(), row.acked);
         let mut times = vec![row.p50_us, row.p99_us, row.p999_us, row.max_us];
         times.retain(|time| time.is_finite());
         prop_assert!(times.is_sorted(), "{:?}", times);

@@ -58,7 +58,6 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// Returns a linear axis.
-    #[must_use]
     pub(crate) fn new(label: impl Into<String>, unit: AxisUnit) -> Self {
         Self {
             label: label.into(),
@@ -68,7 +67,6 @@ impl Axis {
     }
 
     /// Makes the scale logarithmic.
-    #[must_use]
     pub(crate) fn log(mut self) -> Self {
         self.scale = Scale::Log;
         self

@@ -31,7 +31,6 @@ pub(crate) struct LineSeries {
 
 impl LineSeries {
     /// Returns a line through these points.
-    #[must_use]
     pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.into(),
@@ -41,7 +40,6 @@ impl LineSeries {
     }
 
     /// Draws the line in steps.
-    #[must_use]
     pub(crate) fn in_steps(mut self) -> Self {
         self.steps = true;
         self
@@ -230,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_table_joins_the_lines_by_their_x() {
-        let chart = Chart::from(LineChart {
+        let chart = Chart::Lines(LineChart {
             title: "latency".into(),
             x: Axis::new("rate", AxisUnit::Number),
             lanes: vec![TimelineLane {

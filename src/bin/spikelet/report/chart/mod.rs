@@ -27,21 +27,8 @@ pub(crate) enum Chart {
     Lines(LineChart),
 }
 
-impl From<BarChart> for Chart {
-    fn from(chart: BarChart) -> Self {
-        Self::Bars(chart)
-    }
-}
-
-impl From<LineChart> for Chart {
-    fn from(chart: LineChart) -> Self {
-        Self::Lines(chart)
-    }
-}
-
 impl Chart {
     /// Returns what the chart shows, in a few words.
-    #[must_use]
     pub(crate) fn title(&self) -> &str {
         match self {
             Self::Bars(chart) => &chart.title,
@@ -50,7 +37,6 @@ impl Chart {
     }
 
     /// Returns the numbers of the chart.
-    #[must_use]
     pub(crate) fn to_table(&self) -> ReportTable {
         match self {
             Self::Bars(chart) => chart.to_table(),
@@ -61,7 +47,6 @@ impl Chart {
     /// Returns the chart as an `svg` element. `id` must be unique on the page.
     ///
     /// Colours, patterns and sizes of type come from the page's style: it is made to stand in one.
-    #[must_use]
     pub(crate) fn to_svg(&self, id: &str) -> String {
         match self {
             Self::Bars(chart) => bars::draw(chart, id),

@@ -2,13 +2,13 @@
 
 use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
 
-use crate::report::{Axis, AxisUnit, Band, BarChart, BarSeries, MarkedPlace, bytes, count};
+use crate::report::{Axis, AxisUnit, Band, BarChart, BarSeries, Chart, MarkedPlace, bytes, count};
 use crate::sizing::model::{SetSizing, Sizing};
 use crate::sizing::size_histogram::{SizeBucket, edge};
 
 /// Draws the histogram of a set, from 64 bytes at least to the limit of a record's size, so that
 /// the distance to it shows.
-pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
+pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> Chart {
     let cap = sizing.max_record_bytes.max(1);
     let first = set
         .histogram
@@ -45,7 +45,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
         .map(|power| edge(1_u64.checked_shl(power).unwrap_or(u64::MAX)))
         .collect();
     let label = |pair: &[String]| pair.join("-");
-    BarChart {
+    Chart::Bars(BarChart {
         title: format!("Records of {} by size", sizing.name(set)),
         description: description(set),
         x_label: "record size in bytes".to_owned(),
@@ -69,7 +69,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             label: format!("limit {}", bytes(cap)),
         }],
         ..BarChart::default()
-    }
+    })
 }
 
 fn description(set: &SetSizing) -> String {

@@ -2,7 +2,6 @@
 //! `tables` fills tables, `charts` draws histograms.
 
 mod charts;
-mod date;
 mod tables;
 
 pub(super) use tables::what_if_table;
@@ -23,39 +22,34 @@ const ROWS_SHOWN: usize = 60;
 
 impl Sizing {
     /// Builds the report of the sizing.
-    #[must_use]
     pub(crate) fn to_report(&self) -> Report {
         let headline = &self.verdict;
-        let mut report = Report::new(format!("Sizing of {}", self.source))
+        let rate = self.writes_per_s.map(|rate| decimal(rate, 1));
+        Report::new(format!("Sizing of {}", self.source))
             .lead(
                 headline.level.level(),
                 headline.level.text(),
                 &headline.sentence,
             )
             .fact("Looked at", self.looked_at())
-            .fact("A record may have", bytes(self.max_record_bytes));
-        if let Some(rate) = self.writes_per_s {
-            report = report.fact(
-                "Writes a second to the hottest record, as given",
-                decimal(rate, 1),
-            );
-        }
-        report
-            .section(self.verdicts())
-            .section(self.sizes())
-            .section(self.distributions())
-            .section(self.bins())
-            .section(self.records())
-            .section(self.advice())
-            .section(self.what_if())
-            .section(self.index())
-            .section(self.rewrites())
-            .section(self.lints())
-            .section(self.rules())
+            .fact("A record may have", bytes(self.max_record_bytes))
+            .facts(rate.map(|rate| ("Writes a second to the hottest record, as given", rate)))
+            .sections([
+                self.verdicts(),
+                self.sizes(),
+                self.distributions(),
+                self.bins(),
+                self.records(),
+                self.advice(),
+                self.what_if(),
+                self.index(),
+                self.rewrites(),
+                self.lints(),
+                self.rules(),
+            ])
     }
 
     /// Returns a row for each set, as comma-separated values.
-    #[must_use]
     pub(crate) fn to_csv(&self) -> String {
         csv(&self.sets, tables::CSV_COLUMNS)
     }
@@ -89,49 +83,43 @@ impl Sizing {
 
     /// Says how many sets are not shown.
     fn and_more(&self, section: Section, shown: usize) -> Section {
-        match self.sets.len().saturating_sub(shown) {
-            0 => section,
-            more => section.paragraph(format!(
-                "Not shown here, but in the JSON form: sets, {more} more."
-            )),
-        }
+        let more = self.sets.len().saturating_sub(shown);
+        let more = (more > 0).then_some(more);
+        section.paragraphs(
+            more.map(|more| format!("Not shown here, but in the JSON form: sets, {more} more.")),
+        )
     }
 
     fn verdicts(&self) -> Section {
-        let mut section = Section::new("Verdict");
-        if self.damaged > 0 {
-            section = section.verdict(Verdict::new(
+        let damaged = (self.damaged > 0).then(|| {
+            Verdict::new(
                 Severity::Bad,
                 "DAMAGED",
                 format!("{} of the records", count(self.damaged)),
                 "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are.",
-            ));
-        }
-        if self.sets.is_empty() {
-            section = section.paragraph("There is no record.");
-        }
-        if let Some(set) = self.sets.first() {
-            let keys = tables::records(self, "The keys behind it", &self.verdict.keys);
-            section = section
-                .table(keys.if_any())
-                .chart(charts::histogram(self, set));
-        }
-        if self.writes_per_s_unassigned {
-            section = section.paragraph(
-                "The given rate is in no figure: nothing tells which set has the hottest record. Name the set: --writes-per-s \
-                 SET=W.",
-            );
-        }
-        for set in self.shown() {
+            )
+        });
+        let keys = tables::records(self, "The keys behind it", &self.verdict.keys);
+        let unassigned = "The given rate is in no figure: nothing tells which set has the hottest record. Name the set: --writes-per-s \
+                          SET=W.";
+        let verdict = |set: &SetSizing| {
             let (word, found) = (set.verdict.level, &set.verdict);
             let sentence = format!("{} {}", found.sentence, found.helps);
-            section = section.verdict(Verdict::new(
+            Verdict::new(
                 word.level(),
                 word.text(),
                 self.name(set),
                 sentence.trim_end(),
-            ));
-        }
+            )
+        };
+        let first = self.sets.first();
+        let section = Section::new("Verdict")
+            .verdicts(damaged)
+            .paragraphs(first.is_none().then_some("There is no record."))
+            .table(keys.if_any())
+            .charts(first.map(|set| charts::histogram(self, set)))
+            .paragraphs(self.writes_per_s_unassigned.then_some(unassigned))
+            .verdicts(self.shown().iter().map(verdict));
         self.and_more(section, SETS_SHOWN)
     }
 
@@ -143,15 +131,12 @@ impl Sizing {
     }
 
     fn sizes(&self) -> Section {
+        let claims = "A sample says nothing about the largest record: the maximum is that of the sample, and more is not claimed.";
         let section = Section::new("Sizes")
             .table(tables::sizes(self))
-            .table(tables::shares(self));
-        let section = match tables::intervals(self) {
-            Some(table) => section.table(table).paragraph(
-                "A sample says nothing about the largest record: the maximum is that of the sample, and more is not claimed.",
-            ),
-            None => section,
-        };
+            .table(tables::shares(self))
+            .table(tables::intervals(self))
+            .paragraphs(self.sample.map(|_| claims));
         self.and_more(section, ROWS_SHOWN)
     }
 
@@ -161,9 +146,8 @@ impl Sizing {
              records show. \"Counted\" is what a record's limit applies to: header, key and bins; \"stored\" is what it takes on \
              the device. The histogram of the first set stands beside the verdict.",
         );
-        let section = self.shown().iter().skip(1).fold(section, |section, set| {
-            section.chart(charts::histogram(self, set))
-        });
+        let others = self.shown().iter().skip(1);
+        let section = section.charts(others.map(|set| charts::histogram(self, set)));
         self.and_more(section, SETS_SHOWN)
     }
 
@@ -179,26 +163,20 @@ impl Sizing {
     }
 
     fn records(&self) -> Section {
-        let mut section = Section::new("Records").table(tables::records(
-            self,
-            "The largest records",
-            &self.largest,
-        ));
-        if !self.most_written.is_empty() {
-            section = section
-                .table(tables::records(self, "The records written most often", &self.most_written))
-                .paragraph(
-                    "By generation: the writes since a record was created. After 65,535 it begins again at 1.",
-                );
-        }
-        let caption = "The records that writers fought over";
-        section = section.table(tables::records(self, caption, &self.contended).if_any());
-        if let Some(table) = tables::sharded(self) {
-            section = section
-                .table(table)
-                .paragraph("A sharded collection is judged as one, by the largest of its shards.");
-        }
-        section
+        let records = |caption, records| tables::records(self, caption, records);
+        let written = records("The records written most often", &self.most_written).if_any();
+        let by_generation = "By generation: the writes since a record was created. After 65,535 it begins again at 1.";
+        let by_generation = written.is_some().then_some(by_generation);
+        let sharded = tables::sharded(self);
+        let as_one = "A sharded collection is judged as one, by the largest of its shards.";
+        let as_one = sharded.is_some().then_some(as_one);
+        Section::new("Records")
+            .table(records("The largest records", &self.largest))
+            .table(written)
+            .paragraphs(by_generation)
+            .table(records("The records that writers fought over", &self.contended).if_any())
+            .table(sharded)
+            .paragraphs(as_one)
     }
 
     fn advice(&self) -> Section {

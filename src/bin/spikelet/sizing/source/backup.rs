@@ -7,7 +7,8 @@ use spikelet::Metadata;
 use spikelet::backup::{ReadError, Reader, SavedRecord};
 
 use super::input::Input;
-use super::{ProgressSink, SizingError, shown};
+use super::{ProgressSink, shown};
+use crate::failure::{CommandFailure, Result};
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::RecordOrigin;
@@ -21,11 +22,11 @@ pub(super) fn read_all(
     inputs: Vec<(PathBuf, Input)>,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<RecordOrigin, SizingError> {
-    let total = inputs.iter().map(|(_, input)| input.position().1).sum();
+) -> Result<RecordOrigin> {
+    let total = inputs.iter().map(|(_, input)| input.length).sum();
     let mut before = 0;
     for (file, input) in inputs {
-        let length = input.position().1;
+        let length = input.length;
         read(&file, input, stats, &mut |done| {
             progress(before + done, total)
         })?;
@@ -44,16 +45,10 @@ fn read(
     input: Input,
     stats: &mut StatsBySet<'_>,
     done: &mut dyn FnMut(u64),
-) -> Result<(), SizingError> {
-    let failed = |source: ReadError| match source {
-        ReadError::Io(source) => SizingError::read(path)(source),
-        source => SizingError::Backup {
-            path: shown(path).into(),
-            source,
-        },
-    };
-    let counter = input.counter();
-    let mut reader = Reader::new(input).map_err(failed)?;
+) -> Result<()> {
+    let failed = |error: ReadError| CommandFailure::at(shown(path), error);
+    let counter = input.read;
+    let mut reader = Reader::new(input.text).map_err(failed)?;
     let mut met = 0;
     while let Some(record) = reader.next_record().map_err(failed)? {
         if let Some(set) = stats.set(&record.namespace, &record.set) {

@@ -15,9 +15,10 @@ use spikelet::expressions::{gt, le, record_size};
 use spikelet::record::BinName;
 use spikelet::{Digest, Record, RecordStore};
 
+use super::ProgressSink;
 use super::cluster_indexes;
 use super::resume::{Progresses, SetProgress};
-use super::{ProgressSink, SizingError};
+use crate::failure::Result;
 use crate::random::Random;
 use crate::sizing::SizingOptions;
 use crate::sizing::measure::RecordMeasure;
@@ -59,7 +60,7 @@ pub(super) fn read(
     reading: &ClusterReading<'_>,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<RecordOrigin, SizingError> {
+) -> Result<RecordOrigin> {
     let mut sets = cluster.set_sizes()?;
     match &options.set {
         Some(wanted) => sets.retain(|(name, _)| name == wanted),
@@ -114,7 +115,7 @@ fn read_set(
     progresses: &mut Progresses,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<(), SizingError> {
+) -> Result<()> {
     let mut partitions = Partitions {
         set: cluster.records(name)?,
         tells_sizes: cluster.tells_record_sizes(),
@@ -188,11 +189,7 @@ struct Partitions {
 impl Partitions {
     /// Reads partitions whole; again from their beginning after a failure that may pass. False: it
     /// was interrupted, and counts for nothing.
-    fn read(
-        &mut self,
-        range: Range<u16>,
-        reading: &ClusterReading<'_>,
-    ) -> Result<bool, SizingError> {
+    fn read(&mut self, range: Range<u16>, reading: &ClusterReading<'_>) -> Result<bool> {
         let mut attempt = 1;
         loop {
             self.records.clear();

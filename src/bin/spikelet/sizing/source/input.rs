@@ -9,7 +9,8 @@ use std::rc::Rc;
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::{SizingError, shown};
+use super::{shown, unreadable};
+use crate::failure::{CommandFailure, Result};
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -26,12 +27,13 @@ type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// The sized input, as text.
 pub(super) struct Input {
-    text: Peeked<BufReader<Box<dyn Read>>>,
-    is_backup: bool,
+    pub(super) text: Peeked<BufReader<Box<dyn Read>>>,
+    /// Whether the text begins as a backup does.
+    pub(super) is_backup: bool,
     /// Bytes that were read of the file, packed as it may be.
-    read: Rc<Cell<u64>>,
+    pub(super) read: Rc<Cell<u64>>,
     /// Bytes of the file; 0: not known.
-    length: u64,
+    pub(super) length: u64,
 }
 
 impl Input {
@@ -39,9 +41,9 @@ impl Input {
     /// not by names.
     ///
     /// # Errors
-    /// [`SizingError::Empty`] for an input without a byte.
-    pub(super) fn open(path: &Path) -> Result<Self, SizingError> {
-        let failed = SizingError::read(path);
+    /// An input without a byte.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let failed = unreadable(path);
         let input = if path.as_os_str() == STDIN {
             Self::new(Box::new(io::stdin()), 0)
         } else {
@@ -51,8 +53,11 @@ impl Input {
         };
         let mut input = input.map_err(&failed)?;
         // A pipe with a failed writer would look like a store without records.
-        if input.fill_buf().map_err(&failed)?.is_empty() {
-            return Err(SizingError::Empty(shown(path)));
+        if input.text.fill_buf().map_err(&failed)?.is_empty() {
+            return Err(CommandFailure::Input(format!(
+                "{} is empty: neither a backup nor JSON lines",
+                shown(path)
+            )));
         }
         Ok(input)
     }
@@ -67,7 +72,7 @@ impl Input {
         let text: Box<dyn Read> = if begins.starts_with(GZIP_BEGINS) {
             Box::new(MultiGzDecoder::new(packed))
         } else if begins.starts_with(ZSTD_BEGINS) {
-            Box::new(Frames::new(packed))
+            Box::new(Frames::Between(packed))
         } else {
             Box::new(packed)
         };
@@ -78,37 +83,6 @@ impl Input {
             read,
             length,
         })
-    }
-
-    /// Returns whether the text begins as a backup does.
-    pub(super) const fn is_backup(&self) -> bool {
-        self.is_backup
-    }
-
-    /// Returns how many bytes of the file are read, and how many it has; 0: not known.
-    pub(super) fn position(&self) -> (u64, u64) {
-        (self.read.get(), self.length)
-    }
-
-    /// Returns a counter of the bytes that are read, which goes on when the input is given away.
-    pub(super) fn counter(&self) -> Rc<Cell<u64>> {
-        Rc::clone(&self.read)
-    }
-}
-
-impl Read for Input {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.text.read(buffer)
-    }
-}
-
-impl BufRead for Input {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.text.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.text.consume(amount);
     }
 }
 
@@ -137,30 +111,18 @@ impl Read for Counted {
 }
 
 /// Unpacks zstd: one frame after the other, as parallel packers and `cat` make them.
-struct Frames<R: BufRead> {
-    state: FrameState<R>,
-}
-
-enum FrameState<R: BufRead> {
+enum Frames<R: BufRead> {
     Between(R),
     Inside(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
     Ended,
 }
 
-impl<R: BufRead> Frames<R> {
-    const fn new(packed: R) -> Self {
-        Self {
-            state: FrameState::Between(packed),
-        }
-    }
-}
-
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match std::mem::replace(&mut self.state, FrameState::Ended) {
-                FrameState::Ended => return Ok(0),
-                FrameState::Between(mut packed) => {
+            match std::mem::replace(self, Self::Ended) {
+                Self::Ended => return Ok(0),
+                Self::Between(mut packed) => {
                     if packed.fill_buf()?.is_empty() {
                         return Ok(0);
                     }
@@ -168,15 +130,15 @@ impl<R: BufRead> Read for Frames<R> {
                         io::Error::new(io::ErrorKind::InvalidData, format!("zstd: {error}"))
                     };
                     let frame = StreamingDecoder::new(packed).map_err(damaged)?;
-                    self.state = FrameState::Inside(Box::new(frame));
+                    *self = Self::Inside(Box::new(frame));
                 }
-                FrameState::Inside(mut frame) => {
+                Self::Inside(mut frame) => {
                     let count = frame.read(buffer)?;
                     if count > 0 || buffer.is_empty() {
-                        self.state = FrameState::Inside(frame);
+                        *self = Self::Inside(frame);
                         return Ok(count);
                     }
-                    self.state = FrameState::Between(frame.into_inner());
+                    *self = Self::Between(frame.into_inner());
                 }
             }
         }

@@ -9,7 +9,8 @@ use spikelet::{Key, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::input::Input;
-use super::{ProgressSink, SizingError, shown};
+use super::{ProgressSink, shown, unreadable};
+use crate::failure::{CommandFailure, Result};
 use crate::report::shortened;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
@@ -36,8 +37,8 @@ pub(super) fn read(
     mut file: Input,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<RecordOrigin, SizingError> {
-    let failed = SizingError::read(path);
+) -> Result<RecordOrigin> {
+    let failed = unreadable(path);
     let mut text = Vec::new();
     let mut keys = HashSet::new();
     let mut number = 0;
@@ -45,6 +46,7 @@ pub(super) fn read(
         text.clear();
         // One byte beyond the limit: a longer line is noticed, and never held as a whole.
         let read = file
+            .text
             .by_ref()
             .take(LINE_BYTES_MAX + 1)
             .read_until(b'\n', &mut text)
@@ -53,11 +55,7 @@ pub(super) fn read(
             break;
         }
         number += 1;
-        let malformed = |what: String| SizingError::Malformed {
-            path: shown(path).into(),
-            line: number,
-            what,
-        };
+        let malformed = |what| CommandFailure::at(format!("{}:{number}", shown(path)), what);
         if read as u64 > LINE_BYTES_MAX {
             return Err(malformed(format!(
                 "the line is longer than {LINE_BYTES_MAX} bytes"
@@ -86,8 +84,7 @@ pub(super) fn read(
             set.repeated_keys += u64::from(!is_new);
         }
         if number % TELL_EVERY == 0 {
-            let (done, length) = file.position();
-            progress(done, length);
+            progress(file.read.get(), file.length);
         }
     }
     Ok(RecordOrigin {

@@ -12,82 +12,27 @@ mod resume;
 mod store;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use spikelet::backup::{ReadError, files_of};
-use spikelet::{Error, Store};
+use spikelet::Store;
+use spikelet::backup::files_of;
 
 #[cfg(feature = "cluster")]
 pub(crate) use self::cluster::ClusterReading;
 use self::input::{Input, STDIN};
-use super::plan::{RateError, checked_rate};
+use super::plan::checked_rate;
 use super::set_stats::StatsBySet;
 use super::summarize::{RecordOrigin, summarize};
 use super::{Sizing, SizingOptions};
+use crate::failure::{CommandFailure, Result};
 
 /// Receives the progress: the part done, and the total (records of a store, bytes of
 /// files; 0: not known).
 pub(crate) type ProgressSink<'p> = dyn FnMut(u64, u64) + 'p;
 
-/// Why a sizing could not be made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SizingError {
-    /// The store refused.
-    #[error(transparent)]
-    Store(#[from] Error),
-    /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// There is not a byte to size.
-    #[error("{0} is empty: neither a backup nor JSON lines")]
-    Empty(String),
-    /// A file is not what it should be.
-    #[error("{}:{line}: {what}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: u64,
-        /// The fault.
-        what: String,
-    },
-    /// A backup is damaged, or none.
-    #[error("{}: {source}", path.display())]
-    Backup {
-        /// The file.
-        path: PathBuf,
-        /// The place and the fault.
-        source: ReadError,
-    },
-    /// A file of an earlier sizing cannot be used, or not be written.
-    #[cfg(feature = "cluster")]
-    #[error("--resume {}: {what}", path.display())]
-    Resume {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        what: String,
-    },
-    /// The rate is invalid.
-    #[error(transparent)]
-    Rate(#[from] RateError),
-    /// No record is in the set that was asked for.
-    #[error("no record is in set {0:?}; without a name of a set, all are sized")]
-    NoSet(String),
-}
-
-impl SizingError {
-    fn read(path: &Path) -> impl Fn(io::Error) -> Self {
-        |source| Self::Read {
-            path: shown(path).into(),
-            source,
-        }
-    }
+/// Returns the failure of a file that cannot be read.
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> CommandFailure {
+    |error| CommandFailure::at(shown(path), error)
 }
 
 /// Returns the name of a path in messages and reports.
@@ -109,90 +54,77 @@ fn shown(path: &Path) -> String {
 /// repeated: keys are distinguished by 64 bits of a hash, so memory grows with their number.
 ///
 /// # Errors
-/// [`SizingError`]: the data cannot be opened, read or understood, or does not hold the set
+/// [`CommandFailure`]: the data cannot be opened, read or understood, or does not hold the set
 /// that was asked for.
 pub(crate) fn size(
     path: &Path,
     options: &SizingOptions,
     progress: &mut ProgressSink<'_>,
-) -> Result<Sizing, SizingError> {
-    check_rates(options)?;
-    let mut stats = StatsBySet::new(options);
-    let origin = match source_at(path)? {
-        SourceKind::Store => store::read(path, options, &mut stats, progress)?,
-        SourceKind::Backups(inputs) => backup::read_all(path, inputs, &mut stats, progress)?,
-        SourceKind::File(input) => json_lines::read(path, input, &mut stats, progress)?,
-    };
-    summarized(options, origin, stats)
+) -> Result<Sizing> {
+    sized(options, |stats| read(path, options, stats, progress))
 }
 
 /// Sizes a namespace of a cluster by some of its partitions. Nothing is written.
 ///
 /// # Errors
-/// [`SizingError`]: the cluster refuses, or does not hold the set that was asked for.
+/// [`CommandFailure`]: the cluster refuses, or does not hold the set that was asked for.
 #[cfg(feature = "cluster")]
 pub(crate) fn size_cluster(
     cluster: &spikelet::cluster::Cluster,
     options: &SizingOptions,
     reading: &ClusterReading<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<Sizing, SizingError> {
-    check_rates(options)?;
-    let mut stats = StatsBySet::new(options);
-    let origin = cluster::read(cluster, options, reading, &mut stats, progress)?;
-    summarized(options, origin, stats)
+) -> Result<Sizing> {
+    sized(options, |stats| {
+        cluster::read(cluster, options, reading, stats, progress)
+    })
 }
 
-fn check_rates(options: &SizingOptions) -> Result<(), RateError> {
+fn sized(
+    options: &SizingOptions,
+    read: impl FnOnce(&mut StatsBySet<'_>) -> Result<RecordOrigin>,
+) -> Result<Sizing> {
     let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
     for rate in rates.chain(options.writes_per_s) {
         checked_rate(rate)?;
     }
-    Ok(())
-}
-
-fn summarized(
-    options: &SizingOptions,
-    origin: RecordOrigin,
-    stats: StatsBySet<'_>,
-) -> Result<Sizing, SizingError> {
+    let mut stats = StatsBySet::new(options);
+    let origin = read(&mut stats)?;
     let sizing = summarize(options, origin, stats);
     match &options.set {
-        Some(set) if sizing.sets.is_empty() => Err(SizingError::NoSet(set.clone())),
+        Some(set) if sizing.sets.is_empty() => Err(CommandFailure::Input(format!(
+            "no record is in set {set:?}; without a name of a set, all are sized"
+        ))),
         _ => Ok(sizing),
     }
 }
 
-/// The kind of data at a path.
-enum SourceKind {
-    Store,
-    /// A backup file, or those of a directory.
-    Backups(Vec<(PathBuf, Input)>),
-    File(Input),
-}
-
-fn source_at(path: &Path) -> Result<SourceKind, SizingError> {
-    let failed = SizingError::read(path);
+/// Reads the data at a path, by its kind.
+fn read(
+    path: &Path,
+    options: &SizingOptions,
+    stats: &mut StatsBySet<'_>,
+    progress: &mut ProgressSink<'_>,
+) -> Result<RecordOrigin> {
+    let failed = unreadable(path);
     let is_dir = path.as_os_str() != STDIN && std::fs::metadata(path).map_err(&failed)?.is_dir();
     if !is_dir {
         let input = Input::open(path)?;
-        return Ok(if input.is_backup() || has_extension(path, "asb") {
-            SourceKind::Backups(vec![(path.to_owned(), input)])
+        return if input.is_backup || has_extension(path, "asb") {
+            backup::read_all(path, vec![(path.to_owned(), input)], stats, progress)
         } else {
-            SourceKind::File(input)
-        });
-    }
-    // A store with a backup in it is a store.
-    if Store::exists(path) {
-        return Ok(SourceKind::Store);
+            json_lines::read(path, input, stats, progress)
+        };
     }
     let mut files = std::fs::read_dir(path).map_err(&failed)?;
-    if !files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb"))) {
-        return Ok(SourceKind::Store);
+    let has_backups = files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb")));
+    // A store with a backup in it is a store.
+    if Store::exists(path) || !has_backups {
+        return store::read(path, options, stats, progress);
     }
     let files = files_of(path).map_err(&failed)?.into_iter();
     let inputs = files.map(|file| Input::open(&file).map(|input| (file, input)));
-    Ok(SourceKind::Backups(inputs.collect::<Result<_, _>>()?))
+    backup::read_all(path, inputs.collect::<Result<_>>()?, stats, progress)
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {

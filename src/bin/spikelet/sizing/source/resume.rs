@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterReading, SizingError};
+use super::{ClusterReading, unreadable};
+use crate::failure::{CommandFailure, Result};
 use crate::files;
 use crate::sizing::SizingOptions;
 use crate::sizing::set_stats::{SetStats, StatsBySet};
@@ -63,7 +64,7 @@ impl Progresses {
         options: &SizingOptions,
         reading: &ClusterReading<'_>,
         stats: &mut StatsBySet<'_>,
-    ) -> Result<Self, SizingError> {
+    ) -> Result<Self> {
         let heading = ResumeHeading {
             version: VERSION,
             namespace: namespace.to_owned(),
@@ -81,14 +82,10 @@ impl Progresses {
         let Some(path) = reading.resume else {
             return Ok(progresses);
         };
-        let bytes = match std::fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(progresses),
-            read => read.map_err(SizingError::read(path))?,
+        let Some(bytes) = files::read_if_any(path).map_err(unreadable(path))? else {
+            return Ok(progresses);
         };
-        let refused = |what: String| SizingError::Resume {
-            path: path.to_owned(),
-            what,
-        };
+        let refused = |what| CommandFailure::at(format!("--resume {}", path.display()), what);
         let (found, sets): (ResumeHeading, Vec<(String, SetProgress, SetStats)>) =
             rmp_serde::from_slice(&bytes)
                 .map_err(|error| refused(format!("no file of an earlier sizing: {error}")))?;
@@ -121,7 +118,7 @@ impl Progresses {
         set: &str,
         progress: &SetProgress,
         stats: &StatsBySet<'_>,
-    ) -> Result<(), SizingError> {
+    ) -> Result<()> {
         self.sets.insert(set.to_owned(), progress.clone());
         if self.saved.elapsed() < INTERVAL {
             return Ok(());
@@ -133,14 +130,14 @@ impl Progresses {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn save(&mut self, stats: &StatsBySet<'_>) -> Result<(), SizingError> {
+    pub(super) fn save(&mut self, stats: &StatsBySet<'_>) -> Result<()> {
         self.saved = Instant::now();
         let Some(path) = &self.file else {
             return Ok(());
         };
-        let failed = |error: io::Error| SizingError::Resume {
-            path: path.clone(),
-            what: format!("cannot be written: {error}"),
+        let failed = |error: io::Error| {
+            let place = format!("--resume {}", path.display());
+            CommandFailure::at(place, format!("cannot be written: {error}"))
         };
         let mut bytes = Vec::new();
         let mut sets = Vec::with_capacity(self.sets.len());

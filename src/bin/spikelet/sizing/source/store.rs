@@ -8,7 +8,8 @@ use std::path::Path;
 use spikelet::storage::HotRecord;
 use spikelet::{Digest, Namespace, Store};
 
-use super::{ProgressSink, SizingError};
+use super::ProgressSink;
+use crate::failure::Result;
 use crate::report;
 use crate::sizing::SizingOptions;
 use crate::sizing::measure::RecordMeasure;
@@ -28,7 +29,7 @@ pub(super) fn read(
     options: &SizingOptions,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<RecordOrigin, SizingError> {
+) -> Result<RecordOrigin> {
     let store = Store::builder().path(path).read_only(true).open()?;
     let namespaces = store.namespaces();
     let total = namespaces

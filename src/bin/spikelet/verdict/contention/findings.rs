@@ -1,8 +1,9 @@
 //! The rules of a run, each with the sentence that it finds.
 
 use super::limits::{limited, relieves, served, utilisation};
-use super::words::{arrow, load_words, time};
-use super::{GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT};
+use super::{
+    GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT, arrow, load_words, time,
+};
 use crate::contention::format::shards;
 use crate::contention::{BUSY_KNEE, Finding, ReportRow, RowLayout, Spread};
 use crate::report::{count, decimal, exact, percent};
@@ -151,13 +152,7 @@ pub(super) fn overload(load: &LoadRows<'_>) -> Option<Headline> {
         format!(", and a record serves {}/s", decimal(capacity, 0))
     });
     let begins = if row.key_busy_share >= BUSY_KNEE {
-        format!(
-            "{} {} KEY_BUSY at {} {}{serves}.",
-            load.who(["takes", "take"]),
-            percent(row.key_busy_share, 1),
-            load_words(row),
-            load.place()
-        )
+        format!("{}{serves}.", refused(load))
     } else {
         format!(
             "{} offered {} {}, of which {} are served: the queue grows, and p99 is {}{serves}.",
@@ -180,14 +175,18 @@ pub(super) fn busy(load: &LoadRows<'_>) -> Option<Headline> {
         Some(_) => String::new(),
         None => format!(" {}", load.run.settings.rest_words()),
     };
-    let begins = format!(
-        "{} {} KEY_BUSY at {} {}.{rests}",
+    Some(load.with_remedy(Word::Busy, &format!("{}.{rests}", refused(load))))
+}
+
+/// Says how many of the writes are refused, and where.
+fn refused(load: &LoadRows<'_>) -> String {
+    format!(
+        "{} {} KEY_BUSY at {} {}",
         load.who(["takes", "take"]),
-        percent(row.key_busy_share, 1),
-        load_words(row),
+        percent(load.row.key_busy_share, 1),
+        load_words(load.row),
         load.place()
-    );
-    Some(load.with_remedy(Word::Busy, &begins))
+    )
 }
 
 pub(super) fn slow(load: &LoadRows<'_>) -> Option<Headline> {

@@ -1,7 +1,6 @@
 //! What limited a row: the record, or the machine and the load generator.
 
-use super::words::time;
-use super::{IDLE, LOADED, RISES};
+use super::{IDLE, LOADED, RISES, time};
 use crate::contention::{BUSY_KNEE, FinishedRun, ReportRow};
 use crate::report::{count, percent};
 

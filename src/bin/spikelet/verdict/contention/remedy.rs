@@ -3,8 +3,7 @@
 use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
 
 use super::limits::{relieves, served};
-use super::words::arrow;
-use super::{GOODPUT_MIN, Headline, LoadRows, WORTH_IT};
+use super::{GOODPUT_MIN, Headline, LoadRows, WORTH_IT, arrow};
 use crate::contention::{BUSY_KNEE, ReportRow, RowLayout};
 use crate::report::{decimal, percent};
 use crate::verdict::Word;
