@@ -19,7 +19,7 @@ use super::function_call::RecordInput;
 use super::job::Job;
 use super::memory_budget::BudgetRoom;
 use super::modules::MODULE_SET;
-use super::query_counters::JobEnd;
+use super::query_counters::{JobEnd, JobKind};
 use super::rate_limit::Pace;
 use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
@@ -102,7 +102,12 @@ impl WireQuery<'_> {
 
     fn advance(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
         if self.records.job.is_aborted() || self.shared.is_closing() {
-            return self.end(JobEnd::Aborted, result_code::ABORTED, out);
+            // Of a short query only the time limit counts as its end from outside.
+            let how = match self.records.job.facts.kind {
+                JobKind::Short => JobEnd::Failed,
+                _ => JobEnd::Aborted,
+            };
+            return self.end(how, result_code::ABORTED, out);
         }
         if self
             .deadline

@@ -66,7 +66,9 @@ pub(crate) fn host_and_port(text: &str) -> Result<(String, Option<u16>), String>
         return Err(WRONG.to_owned());
     }
     let is_bare = host.contains(':') && !host.starts_with('[');
-    if is_bare && host.parse::<Ipv6Addr>().is_err() {
+    // The name of a network interface may follow.
+    let address = host.split('%').next().unwrap_or_default();
+    if is_bare && address.parse::<Ipv6Addr>().is_err() {
         return Err(format!("{host:?} is no host: {WRONG}"));
     }
     let host = if is_bare {

@@ -69,7 +69,7 @@ pub(crate) struct Hold {
     /// Hold a record this long after each edit, as if a replica were waited for: simulated
     /// [default: 0; 8 with --virtual].
     #[arg(help_heading = "Limits", long = "hold-ms", value_name = "MS", value_parser = hold)]
-    #[arg(default_value = "0", default_value_if("is_virtual", PRESENT, "8"))]
+    #[arg(default_value = "0", default_value_if("is_virtual", "true", "8"))]
     #[arg(hide_default_value = true)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) mean: Duration,
@@ -130,12 +130,12 @@ pub(crate) struct Settings {
     pub(crate) zipf: f64,
     /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
     #[arg(long, value_name = "TIME", value_parser = time)]
-    #[arg(default_value = "2s", default_value_if("is_virtual", PRESENT, "600s"))]
+    #[arg(default_value = "2s", default_value_if("is_virtual", "true", "600s"))]
     #[arg(hide_default_value = true)]
     pub(crate) duration: Duration,
     /// How long each row runs before [default: 200ms; 0 with --virtual].
     #[arg(long, value_name = "TIME", value_parser = time)]
-    #[arg(default_value = "200ms", default_value_if("is_virtual", PRESENT, "0"))]
+    #[arg(default_value = "200ms", default_value_if("is_virtual", "true", "0"))]
     #[arg(hide_default_value = true)]
     pub(crate) warm_up: Duration,
     /// Seed of arrivals, keys and holds.
