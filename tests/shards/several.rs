@@ -270,8 +270,12 @@ fn a_list_expires_again_once_nothing_is_sharded_beside_it() {
     let expires = || set.get_header(KEY).unwrap().unwrap().expires_at().is_some();
     let forced = WritePolicy::default().override_shards(true);
     let ends: [&dyn Fn(&ShardedList<Set>); 2] = [
-        &|followers| drop(followers.shards().deactivate().unwrap()),
-        &|_| drop(set.delete_with(&forced, KEY).unwrap()),
+        &|followers| {
+            followers.shards().deactivate().unwrap();
+        },
+        &|_| {
+            set.delete_with(&forced, KEY).unwrap();
+        },
     ];
     for end in ends {
         let followers = filled(&store, "followers", 0, 4);
