@@ -12,8 +12,8 @@ mod indexed;
 pub use indexed::{IndexQuery, IndexRange, IndexedRecordSet, KeyPage};
 
 use crate::engine::{
-    HotRecord, Namespace, OperateResult, RecordCall, RelationGuard, Set, Store, Transaction,
-    TransactionPolicy, TransactionSet, TransitionReport, UnshardedRead, WritePolicy,
+    Acknowledge, HotRecord, Namespace, OperateResult, RecordCall, RelationGuard, Set, Store,
+    Transaction, TransactionPolicy, TransactionSet, TransitionReport, UnshardedRead, WritePolicy,
 };
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
@@ -352,8 +352,16 @@ impl RecordStore for Namespace {
         &self,
         calls: &[(&Set, RecordCall<'_>)],
     ) -> Option<Result<Vec<OperateResult>>> {
-        // Callers bound a group by the bytes of its records.
-        let policy = TransactionPolicy::default().max_records(usize::MAX);
+        // Callers bound a group by the bytes of its records. It waits as long as the most impatient of the calls.
+        let policies = || calls.iter().map(|(_, call)| call.policy);
+        let mut policy = TransactionPolicy::default().max_records(usize::MAX);
+        if let Some(limit) = policies().filter_map(|policy| policy.total_timeout).min() {
+            policy = policy.total_timeout(limit);
+        }
+        let is_applied = |policy: &WritePolicy| policy.acknowledge == Acknowledge::Applied;
+        if !calls.is_empty() && policies().all(is_applied) {
+            policy = policy.acknowledge(Acknowledge::Applied);
+        }
         Some(self.write_together_with(&policy, |group| group.operate_all(calls)))
     }
 

@@ -295,6 +295,28 @@ fn a_consumer_waits_blocking_and_in_a_task() {
 }
 
 #[test]
+fn a_consumer_that_waits_is_told_that_the_store_was_closed() {
+    for options in [published(), ChangeOptions::default()] {
+        let (store, namespace) = memory();
+        let subscription = subscribe(&namespace, options);
+        let mut consumer = subscription.consumer().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || {
+                let seen = consumer.next_batch(10, LONG).unwrap().len();
+                let ended = consumer.next_batch(10, LONG).unwrap_err();
+                let none = consumer.next_batch(10, NOW).unwrap();
+                (seen, ended.to_string(), none.is_empty())
+            });
+            put(&store, "a", 1);
+            store.close().unwrap();
+            let (seen, ended, has_none) = waiting.join().unwrap();
+            assert_eq!((seen, has_none), (1, true));
+            assert!(ended.contains("was closed"), "{ended}");
+        });
+    }
+}
+
+#[test]
 fn a_durable_subscription_asks_for_syncs_where_nobody_else_syncs() {
     let dir = tempfile::tempdir().unwrap();
     let config = config().durability(Durability::Process).background(false);

@@ -37,7 +37,7 @@ pub(crate) struct EntryRange {
 
 /// Copies of entries, concatenated. Most records have one entry in an index, which takes a single
 /// allocation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct EntryList {
     bytes: Vec<u8>,
     /// The start of each entry but the first.

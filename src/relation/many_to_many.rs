@@ -148,7 +148,9 @@ impl<S: RecordStore> ManyToMany<S> {
         self
     }
 
-    /// Sets how both sides are written, as [`ShardedList::new_with`](crate::ShardedList::new_with) takes it.
+    /// Sets how both sides are written, as [`ShardedList::new_with`](crate::ShardedList::new_with) takes it. Default:
+    /// [`WritePolicy::default`] with a time limit of 5 s, [`Expiration::DontUpdate`](crate::Expiration::DontUpdate). Where a side is
+    /// sharded, the write of both is a transaction, of [`TransactionPolicy::default`](crate::TransactionPolicy).
     #[must_use]
     pub fn write_policy(mut self, policy: &WritePolicy) -> Self {
         self.edges.targets.write_policy = policy.clone();

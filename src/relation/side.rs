@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::address::Address;
 use super::keys::{element_of, keys_in, read_one};
+use super::writes::patient;
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::error::ShardLoss;
 use crate::expressions::{and, bin_exists, eq, list_bin, lists, map_bin, maps, not};
@@ -59,7 +60,7 @@ impl RelationSide {
             shard_policy: ShardPolicy::default(),
             attempts: RecentAttempts::default(),
             // An edge is no reason to live longer, or for ever.
-            write_policy: WritePolicy::default().expiration(Expiration::DontUpdate),
+            write_policy: patient().expiration(Expiration::DontUpdate),
             owner_must_exist: false,
         }
     }

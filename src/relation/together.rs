@@ -3,7 +3,7 @@
 use super::address::{Address, element};
 use super::keys::element_of;
 use super::side::RelationSide;
-use super::writes::{puts, replacing};
+use super::writes::{patient, puts, replacing};
 use crate::expression::Expression;
 use crate::operations::{delete_all_bins, lists, maps};
 use crate::policy::RecordExistsAction;
@@ -78,9 +78,9 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
     /// relation is one that the store would ask.
     pub(super) fn delete(records: &'a R, key: &'a Key<'a>, is_asked: bool) -> Self {
         let policy = if is_asked {
-            WritePolicy::default().of_relation()
+            patient().of_relation()
         } else {
-            WritePolicy::default()
+            patient()
         };
         Self::of_record(records, key, policy, vec![delete_all_bins()])
     }
@@ -210,6 +210,8 @@ impl RelationSide {
             .send_key(given.send_key)
             .durable_delete(given.durable_delete)
             .expiration(given.expiration)
+            .total_timeout(given.total_timeout)
+            .acknowledge(given.acknowledge)
             .record_exists_action(action)
             .of_unsharded()
     }

@@ -7,7 +7,10 @@ use crate::expressions::{and, bin_exists, blob_bin, eq, int_bin, not, string_bin
 use crate::operations::{self, delete_all_bins};
 use crate::policy::RecordExistsAction;
 use crate::record::BinName;
-use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{
+    Bins, Error, Key, Operation, RecordSet, RecordStore, Result, TransactionPolicy, Value,
+    WritePolicy,
+};
 
 /// Returns the operations that write these bins.
 pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
@@ -15,9 +18,14 @@ pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
     bins.iter().map(put).collect()
 }
 
+/// Returns the default policy, but for its time limit: writes to several records wait as long as transactions do.
+pub(super) fn patient() -> WritePolicy {
+    WritePolicy::default().total_timeout(TransactionPolicy::default().total_timeout)
+}
+
 /// Returns the policy by which a record is replaced.
 pub(super) fn replacing() -> WritePolicy {
-    WritePolicy::default()
+    patient()
         .record_exists_action(RecordExistsAction::Replace)
         .of_relation()
 }

@@ -412,7 +412,32 @@ impl Namespace {
         drop(self.core.defrag.lock());
         self.core.close()?;
         *done = true;
+        drop(done);
+        // Last: a follower that could not look at `done` before waits by now.
+        self.core.followers.published.wake();
+        self.core.log.syncer().followers.wake();
         Ok(())
+    }
+
+    /// Whether a handle has closed the namespace, and everything written before is durable. A namespace that was opened for
+    /// reading is not closed.
+    ///
+    /// ```
+    /// use spikelet_storage::{Namespace, Options, Storage};
+    ///
+    /// # fn main() -> spikelet_storage::Result<()> {
+    /// let (namespace, _) = Namespace::open(Options::new("test", Storage::Memory))?;
+    /// assert!(!namespace.is_closed());
+    /// namespace.close()?;
+    /// assert!(namespace.is_closed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let core = &self.core;
+        let is_done = || core.close_done.try_lock().is_some_and(|done| *done);
+        core.closed.load(Ordering::SeqCst) && !core.opened_for_reading && is_done()
     }
 
     /// A look at the counters. Costs a visit of every block's state, not of records.

@@ -77,13 +77,14 @@ impl ChangeStream {
     /// empty batch: none have come.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; the errors of a sync.
+    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; the errors of a sync. Where it would wait, an error of
+    /// storage if the store was closed: all changes have been returned.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         loop {
-            if let Poll::Ready(batch) = self.poll_batch(most, &mut context) {
+            if let Poll::Ready(batch) = self.poll_open(most, &mut context) {
                 return batch;
             }
             match until.map(|until| until.saturating_duration_since(Instant::now())) {
@@ -93,6 +94,7 @@ impl ChangeStream {
                         position: self.read_to(),
                     });
                 }
+                _ if self.core.storage.is_closed() => return Err(self.closed()),
                 Some(left) => std::thread::park_timeout(left),
                 None => std::thread::park(),
             }
@@ -108,6 +110,20 @@ impl ChangeStream {
         most: usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<ChangeBatch>> {
+        match self.poll_open(most, context) {
+            Poll::Pending if self.core.storage.is_closed() => Poll::Ready(Err(self.closed())),
+            polled => polled,
+        }
+    }
+
+    /// The end of a stream whose namespace was closed: it has read everything.
+    fn closed(&self) -> Error {
+        let namespace = self.core.storage.name().to_owned();
+        spikelet_storage::Error::Closed { namespace }.into()
+    }
+
+    /// Polls as long as changes may come.
+    fn poll_open(&mut self, most: usize, context: &mut Context<'_>) -> Poll<Result<ChangeBatch>> {
         let mut registered = None;
         loop {
             let (batch, end) = self.read(most.max(1))?;

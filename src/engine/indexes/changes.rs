@@ -160,7 +160,11 @@ impl NamespaceCore {
         if let Some((_, new)) = new.filter(|(_, new)| new.role == ShardRole::Root) {
             index.check_sharded(old.map(|(_, old)| old.record), new.record)?;
         }
+        // Another record may have taken the key since this one expired.
+        let may_be_taken = index.definition.unique
+            && old.is_some_and(|(entry, _)| expired(entry, self.clock.now_ms()));
         if let (Some((_, old)), Some((_, new))) = (old, new)
+            && !may_be_taken
             && old.is_of_same(new)
             && index.is_same_in(old.record, new.record)
         {
@@ -200,10 +204,16 @@ impl NamespaceCore {
                 }
             }
         }
+        let checked = if may_be_taken {
+            after.clone()
+        } else {
+            EntryList::default()
+        };
         let (removed, added) = EntryList::differences(before, after);
         let inserted = match GUARDS.keep(IndexRule::AddedBefore) {
             true => added
                 .iter()
+                .chain(checked.iter())
                 .try_for_each(|entry| self.insert_entry(index, entry)),
             false => Ok(()),
         };
