@@ -94,14 +94,17 @@ impl SetRules {
         match access {
             ShardAccess::Protected => OwnedBins::new(&self.owned),
             // A handle sets the references of its records, and a wire client may be one. Collections are never set as a whole.
-            ShardAccess::Related | ShardAccess::Remote => {
-                let collections = self
-                    .owned
-                    .partition_point(|owned| owned.collection.is_some());
-                OwnedBins::new(self.owned.get(..collections).unwrap_or_default())
-            }
+            ShardAccess::Related => self.collections(),
+            ShardAccess::Remote => self.collections().for_handles(),
             _ => OwnedBins::NONE,
         }
+    }
+
+    fn collections(&self) -> OwnedBins<'_> {
+        let collections = self
+            .owned
+            .partition_point(|owned| owned.collection.is_some());
+        OwnedBins::new(self.owned.get(..collections).unwrap_or_default())
     }
 
     /// Refuses to delete a record without a look at its edges.

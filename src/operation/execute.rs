@@ -14,7 +14,7 @@ use crate::Result;
 use crate::expression::Scope;
 use crate::record::body::{checked_bin_count, write_varint};
 use crate::record::{BinName, RecordView};
-use crate::value::{ParticleType, from_wire};
+use crate::value::{ParticleType, Value, from_wire};
 
 impl Checked<'_> {
     /// Executes the operations in their order on `old`, appends the body of the new record to `out`
@@ -173,7 +173,13 @@ fn write_bin<'a>(
         OperationAction::Collection { .. } | OperationAction::Call(_)
     );
     if let (true, Some(facts)) = (is_whole, scope.facts) {
-        facts.owned.check_set(bin)?;
+        match &operation.action {
+            OperationAction::Write(Value::Nil)
+            | OperationAction::WriteEncoded(ParticleType::Null, _) => {
+                facts.owned.check_removed(bin)?;
+            }
+            _ => facts.owned.check_set(bin)?,
+        }
     }
     *change = match &operation.action {
         OperationAction::Read

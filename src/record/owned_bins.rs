@@ -7,6 +7,9 @@ use super::{BinName, Bins, RecordView, ShardRole, sharded_bins};
 use crate::value::{ParticleType, ValueRef};
 use crate::{Error, Result};
 
+/// The only bin of a record that is about to be deleted, where a restart of the store may bring it back.
+pub(crate) const REMOVED: &str = "~removed";
+
 /// A bin in which a relation keeps edges, in each record of a set.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedBin {
@@ -30,21 +33,37 @@ pub(crate) enum Replacer {
 
 /// The owned bins that a write has to respect. None in a set without relations.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OwnedBins<'a>(&'a [OwnedBin]);
+pub(crate) struct OwnedBins<'a> {
+    bins: &'a [OwnedBin],
+    /// Whether the writer may be a handle elsewhere: it moves whole collections between a record
+    /// and its shards.
+    may_move: bool,
+}
 
 impl<'a> OwnedBins<'a> {
-    pub(crate) const NONE: Self = Self(&[]);
+    pub(crate) const NONE: Self = Self::new(&[]);
 
-    pub(crate) const fn new(owned: &'a [OwnedBin]) -> Self {
-        Self(owned)
+    pub(crate) const fn new(bins: &'a [OwnedBin]) -> Self {
+        Self {
+            bins,
+            may_move: false,
+        }
+    }
+
+    /// The same bins, for a writer that may be a handle elsewhere.
+    pub(crate) const fn for_handles(self) -> Self {
+        Self {
+            may_move: true,
+            ..self
+        }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bins.is_empty()
     }
 
     fn find(&self, name: &[u8]) -> Option<&'a OwnedBin> {
-        self.0.iter().find(|owned| owned.bin.as_bytes() == name)
+        self.bins.iter().find(|owned| owned.bin.as_bytes() == name)
     }
 
     /// Refuses to set or remove a whole bin that is owned. Edits of its elements are not asked.
@@ -56,13 +75,25 @@ impl<'a> OwnedBins<'a> {
         self.check_sets(std::iter::once(name))
     }
 
+    /// [`OwnedBins::check_set`] for a bin that is removed. Of a handle elsewhere the new version of
+    /// the record is judged, by [`OwnedBins::check_kept`].
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    pub(crate) fn check_removed(&self, name: &BinName) -> Result<()> {
+        if self.may_move {
+            return Ok(());
+        }
+        self.check_set(name)
+    }
+
     /// [`OwnedBins::check_set`] for several bins. One look where none is owned.
     #[inline]
     pub(crate) fn check_sets<'n>(
         &self,
         names: impl IntoIterator<Item = &'n BinName>,
     ) -> Result<()> {
-        if self.0.is_empty() {
+        if self.bins.is_empty() {
             return Ok(());
         }
         let mut found = names
@@ -72,7 +103,7 @@ impl<'a> OwnedBins<'a> {
     }
 
     /// Refuses a new version of a record in which an owned bin of the old one is missing, or what
-    /// describes its shards.
+    /// describes its shards. A handle elsewhere may bring a sharded collection back into the record.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -83,10 +114,11 @@ impl<'a> OwnedBins<'a> {
             let (bin, name) = (owned.bin.as_str(), owned.bin.as_bytes());
             let is_in = |sharded: &[(&str, _)]| sharded.iter().any(|(known, _)| *known == bin);
             let is_described = is_in(&is_sharded);
-            let stays = is_described || !is_in(&was_sharded) && new.find(name).is_some();
+            let may_be_whole = self.may_move || !is_in(&was_sharded);
+            let stays = is_described || may_be_whole && new.find(name).is_some();
             !stays && (old.find(name).is_some() || is_in(&was_sharded))
         };
-        self.0.iter().find(is_lost).map_or(Ok(()), refuse)
+        self.bins.iter().find(is_lost).map_or(Ok(()), refuse)
     }
 
     /// Refuses a new version of a record in which an edit of elements has changed a scalar bin, or
@@ -106,7 +138,7 @@ impl<'a> OwnedBins<'a> {
                 (None, before) => before.is_none_or(|before| before.bytes != after.bytes),
             })
         };
-        self.0.iter().find(is_spoiled).map_or(Ok(()), refuse)
+        self.bins.iter().find(is_spoiled).map_or(Ok(()), refuse)
     }
 
     /// Refuses bins if an owned one differs from the one before.
@@ -118,7 +150,7 @@ impl<'a> OwnedBins<'a> {
             let name = owned.bin.as_str();
             before.get(name) != after.get(name)
         };
-        self.0.iter().find(is_changed).map_or(Ok(()), refuse)
+        self.bins.iter().find(is_changed).map_or(Ok(()), refuse)
     }
 
     /// Returns the body `new` with the owned bins of `old` and the bins that describe its shards;
@@ -130,10 +162,14 @@ impl<'a> OwnedBins<'a> {
     /// [`Error::Parameter`] for too many bins.
     pub(crate) fn keep(&self, old: &[u8], new: &[u8], by: Replacer) -> Result<Option<Vec<u8>>> {
         let (old, new) = (view(old), view(new));
-        let new_wins = |owned: Option<&OwnedBin>| match by {
-            Replacer::Relation => true,
-            // It may be a handle, which sets the references of its records.
-            Replacer::Client => owned.is_some_and(|owned| owned.collection.is_none()),
+        let is_removal = new.find(REMOVED.as_bytes()).is_some() && new.raw_bins().count() == 1;
+        let new_wins = |owned: Option<&OwnedBin>, name: &[u8]| match by {
+            Replacer::Relation => new.find(name).is_some(),
+            // It may be a handle, which sets the references of its records, and takes them out of one that it deletes.
+            Replacer::Client => {
+                owned.is_some_and(|owned| owned.collection.is_none())
+                    && (is_removal || new.find(name).is_some())
+            }
             Replacer::User => false,
         };
         let sharded = sharded_bins(old);
@@ -147,7 +183,7 @@ impl<'a> OwnedBins<'a> {
         let is_kept = |bin: &RawBin<'_>| {
             let owned = self.find(bin.name);
             (owned.is_some() || owns_shards && describes_shards(bin.name))
-                && !(new_wins(owned) && new.find(bin.name).is_some())
+                && !new_wins(owned, bin.name)
         };
         let kept: Vec<RawBin<'_>> = old.raw_bins().filter(is_kept).collect();
         let is_owned = |bin: &RawBin<'_>| self.find(bin.name).is_some();
@@ -184,7 +220,7 @@ impl<'a> OwnedBins<'a> {
             };
             (count > 0).then_some(count as u64)
         };
-        let collections = self.0.iter().filter(|owned| owned.collection.is_some());
+        let collections = self.bins.iter().filter(|owned| owned.collection.is_some());
         collections
             .filter_map(|owned| Some((owned.relation.clone(), count(owned)?)))
             .collect()

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::operations::delete_all_bins;
 use crate::policy::GenerationPolicy;
+pub(super) use crate::record::REMOVED;
 use crate::record::{Record, SHARD_OF};
 use crate::shard::key_in;
 pub(super) use crate::shard::key_value as element_of;
@@ -14,9 +15,6 @@ use crate::{Error, Key, RecordSet, RecordStore, Result, Value, ValueRef, WritePo
 
 /// How many keys are read in one batch where a whole relation is gone through.
 pub(super) const BATCH: u64 = 512;
-
-/// The only bin of a record that is about to be deleted, where a restart of the store may bring it back.
-pub(super) const REMOVED: &str = "~removed";
 
 /// Returns the key that an element of a collection is.
 ///

@@ -11,11 +11,11 @@ use super::keys::{element_of, keys_in, read_one};
 use super::writes::patient;
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::error::ShardLoss;
-use crate::expressions::{and, bin_exists, eq, list_bin, lists, map_bin, maps, not};
-use crate::operations::{delete_all_bins, delete_bin};
-use crate::policy::RecordExistsAction;
+use crate::expression::Expression;
+use crate::expressions::{and, bin_exists, eq, list_bin, lists, map_bin, maps, not, or};
+use crate::operations::delete_all_bins;
 use crate::record::SUBKEYS;
-use crate::shard::{PAUSE_MS, ShardPolicy, is_unsharded};
+use crate::shard::{PAUSE_MS, ShardPolicy};
 use crate::value::Value;
 use crate::{
     Error, Expiration, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
@@ -206,13 +206,10 @@ impl RelationSide {
         Ok(())
     }
 
-    /// Removes the collection of a record, if nothing is in it.
-    fn remove_empty<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<()> {
-        if self.remove_empty_bin(store, owner)?
-            || !self.is_sharded(store, owner)?
-            || self.len(store, owner)? > 0
-        {
-            return Ok(());
+    /// Moves a sharded collection back into its record, if nothing is in it. Returns whether nothing is in the collection, sharded or not.
+    fn unshard_empty<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
+        if self.len(store, owner)? > 0 {
+            return Ok(false);
         }
         // Not deleted: others may add to its shards meanwhile.
         if self.has_attributes {
@@ -220,28 +217,17 @@ impl RelationSide {
         } else {
             self.list(store, owner)?.shards().deactivate()
         }?;
-        self.remove_empty_bin(store, owner).map(drop)
+        Ok(true)
     }
 
-    /// Removes the bin of an unsharded collection, if nothing is in it. Returns whether it was so.
-    fn remove_empty_bin<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
+    /// The condition that a record has no edge of this side, unless the collection is sharded.
+    fn has_none(&self) -> Expression {
         let size = if self.has_attributes {
             maps::size(map_bin(&self.bin), &[])
         } else {
             lists::size(list_bin(&self.bin), &[])
         };
-        let policy = self
-            .write_policy
-            .clone()
-            .record_exists_action(RecordExistsAction::UpdateOnly)
-            .filter(and([is_unsharded(&self.bin), eq(size, 0)]))
-            .of_shards();
-        let records = store.records(&self.set)?;
-        match records.operate_on(&policy, owner, &[delete_bin(&self.bin)]) {
-            Ok(_) => Ok(true),
-            Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        or([not(bin_exists(&self.bin)), eq(size, 0)])
     }
 
     /// Returns the keys of all records that have edges on this side. Memory for their keys, one scan.
@@ -277,29 +263,30 @@ pub(super) fn delete_emptied<S: RecordStore>(
     (set, key): (&str, &Key<'_>),
     sides: &[&RelationSide],
 ) -> Result<bool> {
-    for side in sides {
-        side.remove_empty(store, key)?;
-    }
     let records = store.records(set)?;
-    let absent = sides.iter().map(|side| not(bin_exists(&side.bin)));
-    let absent = absent.fold(not(bin_exists(SUBKEYS)), |all, one| and([all, one]));
-    let policy = WritePolicy::default().filter(absent);
-    match records.operate_on(&policy, key, &[delete_all_bins()]) {
-        Ok(_) | Err(Error::NotFound { .. }) => return Ok(true),
-        Err(Error::FilteredOut { .. }) => {}
-        Err(error) => return Err(error),
-    }
-    let found = read_one(&records, key, None)?;
-    let has = |bin: &str| {
-        found
-            .as_ref()
-            .is_some_and(|found| found.view().bin(bin).is_some())
+    let unsharded = not(bin_exists(SUBKEYS));
+    let empty = sides.iter().map(|side| side.has_none());
+    let policy = WritePolicy::default().filter(empty.fold(unsharded, |all, one| and([all, one])));
+    let delete = || match records.operate_on(&policy, key, &[delete_all_bins()]) {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
+        Err(Error::FilteredOut { .. }) => Ok(false),
+        Err(error) => Err(error),
     };
-    if !has(SUBKEYS) || sides.iter().any(|side| has(&side.bin)) {
-        return Ok(false);
+    if delete()? {
+        return Ok(true);
     }
     for side in sides {
-        if side.is_sharded(store, key)? {
+        if !side.unshard_empty(store, key)? {
+            return Ok(false);
+        }
+    }
+    if delete()? {
+        return Ok(true);
+    }
+    let is_root = read_one(&records, key, Some(&[SUBKEYS]))?
+        .is_some_and(|found| found.view().bin(SUBKEYS).is_some());
+    for side in sides {
+        if !is_root || side.is_sharded(store, key)? || side.len(store, key)? > 0 {
             return Ok(false);
         }
     }

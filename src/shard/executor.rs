@@ -469,7 +469,7 @@ impl Executor {
 }
 
 /// Returns the filter of a root whose collection in this bin is unsharded, whatever is sharded beside it.
-pub(crate) fn is_unsharded(bin: &str) -> Expression {
+fn is_unsharded(bin: &str) -> Expression {
     let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
     let count = MapReturnType::Count;
     let entries = maps::get_by_key(count, ExpType::Int, bin, map_bin(SUBKEYS), &[]);

@@ -5,12 +5,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 use spikelet::record::KeyHash;
 use spikelet::relation::{
-    EdgeType, Graph, Joined, Layout, Links, ManyToMany, Members, NodeId, OneToMany, Propagate,
+    EdgeType, Graph, Joined, Layout, Links, ManyToMany, Members, NodeId, OnDelete, OneToMany,
+    Propagate, Repair,
 };
 use spikelet::shard::ShardPolicy;
-use spikelet::{NamespaceConfig, RecordStore, Store, WritePolicy, bins};
+use spikelet::{NamespaceConfig, RecordStore, ShardedList, Store, WritePolicy, bins};
 
 use crate::common::Served;
+use crate::killed_handles::go_on;
 use crate::program::{json, refused, run};
 
 fn follows<S: RecordStore>(store: S) -> ManyToMany<S> {
@@ -131,4 +133,68 @@ fn a_relation_that_a_client_declares_is_shown_by_its_name() {
         elsewhere.contains("unknown namespace \"none\""),
         "{elsewhere}"
     );
+}
+
+#[test]
+fn handles_of_a_cluster_work_beside_the_rules_of_a_server_that_knows_their_relations() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    let small = ShardPolicy::manual().elements_max(8);
+    let follows = follows(&cluster).shard_policy(small);
+    follows.declare().unwrap();
+    let members = Members::new(&cluster, "people", ("lists", "people", "keys"));
+    let members = members.shard_policy(small);
+    members.declare().unwrap();
+    let children = |set: &str, layout| {
+        let sets = (&*format!("{set}-p"), &*format!("{set}-c"));
+        OneToMany::new(&cluster, set, sets, layout).unwrap()
+    };
+    let listed = children("listed", Layout::key_list("kids")).with_parent_bin("parent");
+    let referring = children("referring", Layout::reference("parent", "by_parent"));
+    let children = [listed.shard_policy(small), referring];
+    let graph = Graph::new(&cluster, "graph", ["USER"], [EdgeType::new("SAW")]).unwrap();
+    let graph = graph.shard_policy(small);
+    graph.declare().unwrap();
+    let user = |id: i64| NodeId::new("USER", &id.to_string());
+    let text = json!({ "text": "Doh!" });
+    for id in 1..40 {
+        follows.link(id, 0).unwrap();
+        members.put(id, bins! { "age" => id }).unwrap();
+        graph.put_node(&user(id), &text).unwrap();
+        graph.link(&user(0), "SAW", &user(id), &text).unwrap();
+        for children in &children {
+            children.declare().unwrap();
+            children.put(0, id, &text).unwrap();
+        }
+    }
+    let followers = ShardedList::new(&cluster, "users", 0, "followers").unwrap();
+    assert!(followers.shards().state().unwrap().shards > 0);
+    for id in 1..39 {
+        assert!(
+            follows
+                .delete_with_edges(id, OnDelete::Detach, go_on)
+                .unwrap()
+        );
+        assert!(members.remove(id).unwrap());
+        assert!(graph.unlink(&user(0), "SAW", &user(id)).unwrap());
+        for children in &children {
+            assert!(children.remove(0, id).unwrap());
+            assert_eq!(children.get::<Value>(0, id).unwrap(), None);
+        }
+    }
+    assert_eq!(follows.sources(0).page(0, 9).unwrap(), [39.into()]);
+    assert_eq!(members.page(None, 9).unwrap(), [39.into()]);
+    assert_eq!(graph.edges(&user(0)).unwrap().page().unwrap().0.len(), 1);
+    for children in &children {
+        assert_eq!(children.len(0).unwrap(), 1);
+        assert!(children.verify(Repair::No, go_on).unwrap().is_sound());
+    }
+    assert!(follows.verify(Repair::No, go_on).unwrap().is_sound());
+    assert!(
+        follows
+            .delete_target_with_edges(0, OnDelete::Detach, go_on)
+            .unwrap()
+    );
+    assert!(members.verify(Repair::No, go_on).unwrap().is_sound());
+    assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
 }
