@@ -229,7 +229,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         node.map(|node| node.decode()).transpose()
     }
 
-    /// Adds an edge, or changes its attributes. Two writes.
+    /// Adds an edge, or changes its attributes. Two writes. Put both nodes, too: [`Graph::verify`] takes an edge of a missing node for
+    /// one that a delete has left.
     ///
     /// # Errors
     /// [`Error::Parameter`] for types that are not declared, and for attributes of the names `source`, `target`, `sort0`, `sort1`

@@ -196,5 +196,11 @@ fn handles_of_a_cluster_work_beside_the_rules_of_a_server_that_knows_their_relat
             .unwrap()
     );
     assert!(members.verify(Repair::No, go_on).unwrap().is_sound());
+    assert!(
+        graph
+            .delete_node(&user(39), OnDelete::Detach, go_on)
+            .unwrap()
+    );
+    assert_eq!(graph.edges(&user(0)).unwrap().page().unwrap().0.len(), 0);
     assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
 }

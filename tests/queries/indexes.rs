@@ -181,6 +181,35 @@ fn what_has_gone_is_not_found_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_record_that_expired_does_not_take_its_key_back_from_another() {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let store = Store::builder().clock(clock.clone()).open().unwrap();
+    let users = store.set("users").unwrap();
+    let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);
+    users.create_index(by_mail).unwrap();
+    let soon = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(2)));
+    for (first, second) in [("a", "b"), ("c", "d")] {
+        users.put_with(&soon, first, [("mail", first)]).unwrap();
+        clock.advance_ms(5_000);
+        users.put(second, [("mail", first)]).unwrap();
+        let again = match first {
+            "a" => users.put(first, [("mail", first)]).map(drop),
+            _ => store
+                .write_together(|writes| writes.put(&users, first, [("mail", first)]))
+                .map(drop),
+        };
+        assert!(again.unwrap_err().to_string().contains(second));
+        let found = users.query("by_mail").unwrap().eq(first).count();
+        assert_eq!(found.unwrap(), 1);
+        // The refused write has left the other one its key, and takes another itself.
+        users.put(first, [("mail", "other")]).unwrap();
+        users.put(first, [("mail", "other")]).unwrap();
+        users.delete(first).unwrap();
+        users.put(second, [("mail", first)]).unwrap();
+    }
+}
+
+#[test]
 fn a_unique_index_refuses_a_second_record() {
     let users = Store::in_memory().unwrap().set("users").unwrap();
     let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);

@@ -3,11 +3,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use spikelet::relation::{Address, Layout, Links, ManyToMany, OneToMany, Repair};
 use spikelet::shard::ShardPolicy;
-use spikelet::{Error, OperateResult, RecordCall, RecordStore, Result, Set, Store, Transaction};
+use spikelet::{
+    Error, OperateResult, RecordCall, RecordStore, Result, Set, Store, Transaction, WritePolicy,
+};
 
 use super::go_on;
 
@@ -52,6 +55,26 @@ impl RecordStore for Grouped<'_> {
     fn atomically<T>(&self, make: impl FnMut(&Transaction<'_>) -> Result<T>) -> Result<T> {
         self.store.atomically(make)
     }
+}
+
+#[test]
+fn a_group_waits_for_a_record_as_long_as_its_policy_says() {
+    let store = Store::in_memory().unwrap();
+    let limit = Duration::from_millis(20);
+    let hasty = WritePolicy::default().total_timeout(limit);
+    let follows = ManyToMany::new(&store, ("users", "following"), ("users", "followers"))
+        .write_policy(&hasty);
+    let users = store.set("users").unwrap();
+    let waited = users.update("alice", |_| {
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            let linking = scope.spawn(|| follows.link("alice", "bob"));
+            assert_eq!(linking.join().unwrap().unwrap_err().result_code(), 9);
+        });
+        Ok(began.elapsed())
+    });
+    assert!(waited.unwrap() < Duration::from_secs(4));
+    assert!(!users.exists("bob").unwrap());
 }
 
 #[test]

@@ -15,6 +15,10 @@ use crate::{
     Value,
 };
 
+/// An edge set and the records of edges: a graph that keeps further maps is a cluster's. It has no index by which the edges of a node
+/// are found here, and its handle deletes them.
+const GUARDED_GRAPH_SIDES: usize = 2;
+
 /// The role of a record in a relation.
 pub(super) struct RelationRole<'d> {
     pub(super) relation: &'d RelationDeclaration,
@@ -194,7 +198,7 @@ fn kinds_of<'d>(
             };
             if is_in(&edges.set) {
                 add(RoleKind::EdgeRecord { edge_set });
-            } else if is_in(&edge_set.set) {
+            } else if is_in(&edge_set.set) && sides.len() == GUARDED_GRAPH_SIDES {
                 let edges = &edges.set;
                 add(RoleKind::Node { edge_set, edges });
             }
