@@ -62,8 +62,13 @@ fn a_group_waits_for_a_record_as_long_as_its_policy_says() {
     let store = Store::in_memory().unwrap();
     let limit = Duration::from_millis(20);
     let hasty = WritePolicy::default().total_timeout(limit);
-    let follows = ManyToMany::new(&store, ("users", "following"), ("users", "followers"))
-        .write_policy(&hasty);
+    let follows = ManyToMany::new(
+        &store,
+        "follow",
+        ("users", "following"),
+        ("users", "followers"),
+    )
+    .write_policy(&hasty);
     let users = store.set("users").unwrap();
     let waited = users.update("alice", |_| {
         let began = Instant::now();
