@@ -29,6 +29,10 @@ const DRAIN: Duration = Duration::from_millis(200);
 
 /// What a client asks for.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "monitor"),
+    expect(dead_code, reason = "the monitor reads all")
+)]
 pub(crate) struct HttpRequest<'a> {
     pub(crate) path: &'a str,
     /// Empty if there is none.

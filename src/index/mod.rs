@@ -29,8 +29,10 @@ pub use key::IndexType;
 pub(crate) use client_form::VALUE_BYTES_MAX;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use client_form::{CLIENT_PARTS, CLIENT_TYPES};
+#[cfg(any(feature = "server", feature = "cluster"))]
+pub(crate) use definition::IndexPart;
 #[cfg(any(feature = "server", feature = "backup", feature = "cluster"))]
-pub(crate) use definition::{IndexPart, IndexSource};
+pub(crate) use definition::IndexSource;
 pub(crate) use entries::EntryReader;
 pub(crate) use guards::{GUARDS, IndexRule};
 pub(crate) use key::{GeometryKey, form_of, form_of_prefix, forms_len, geometry_key, type_of_form};
