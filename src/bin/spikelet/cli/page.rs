@@ -1,4 +1,5 @@
-//! The page that a command writes beside its output.
+//! The page that a command writes beside its output, and the directories that it writes to: seen to
+//! before the work begins, so that no work is in vain.
 
 use std::fs::File;
 use std::io::{self, Write as _};

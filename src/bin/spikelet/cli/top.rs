@@ -160,7 +160,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome> {
             Err(gone) => {
                 drop(keys);
                 emit("\n")?;
-                return Err(gone.into());
+                return Err(gone);
             }
         }
     }

@@ -280,38 +280,25 @@ impl Settings {
     pub(crate) fn case(&self, load: Arrivals, layout: RowLayout) -> Result<Case, String> {
         let activates = self.activate_at.is_some();
         let ends = self.duration + self.warm_up;
-        let refusals = [
-            (
-                self.is_virtual && self.hold.mean.is_zero(),
-                "a virtual run without a hold shows nothing: give --hold-ms above 0",
-            ),
-            (
-                self.is_virtual && activates,
-                "--activate-at watches the engine at work: leave out --virtual",
-            ),
-            (
-                self.is_virtual && self.dir.is_some(),
-                "--dir: on a virtual clock nothing is stored that could be looked at: leave out --virtual",
-            ),
-            (
-                activates && self.write == Write::Put,
-                "--activate-at shards lists and counters: --operation add-unique and increment are possible with it, put is not",
-            ),
-            (
-                self.activate_at.is_some_and(|at| at >= ends),
-                "--activate-at: a time before the end of the row (--duration)",
-            ),
-            (
-                self.duration.is_zero(),
-                "--duration 0: nothing can be measured in no time",
-            ),
-            (
-                activates && matches!(load, Arrivals::Closed { .. }),
-                "--activate-at draws a timeline of a rate: leave out --writers",
-            ),
-        ];
-        if let Some((_, why)) = refusals.iter().find(|(is_wrong, _)| *is_wrong) {
-            return Err((*why).to_owned());
+        let why = if self.is_virtual && self.hold.mean.is_zero() {
+            "a virtual run without a hold shows nothing: give --hold-ms above 0"
+        } else if self.is_virtual && activates {
+            "--activate-at watches the engine at work: leave out --virtual"
+        } else if self.is_virtual && self.dir.is_some() {
+            "--dir: on a virtual clock nothing is stored that could be looked at: leave out --virtual"
+        } else if activates && self.write == Write::Put {
+            "--activate-at shards lists and counters: --operation add-unique and increment are possible with it, put is not"
+        } else if self.activate_at.is_some_and(|at| at >= ends) {
+            "--activate-at: a time before the end of the row (--duration)"
+        } else if self.duration.is_zero() {
+            "--duration 0: nothing can be measured in no time"
+        } else if activates && matches!(load, Arrivals::Closed { .. }) {
+            "--activate-at draws a timeline of a rate: leave out --writers"
+        } else {
+            ""
+        };
+        if !why.is_empty() {
+            return Err(why.to_owned());
         }
         if let Some(cluster) = &self.cluster {
             cluster.check(self, load, layout)?;

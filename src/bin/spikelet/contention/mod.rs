@@ -19,9 +19,7 @@
 //!   `processors`: how busy this machine was meanwhile. [`crate::verdict`] opens the report.
 //! * `judge`, `threshold`: knees, the guideline of 50 writes a second, limits. `comparison`: another
 //!   run, row by row, and whether two rows differ by more than their repeats do.
-//! * `run`, `document`, `format`, `charts`, `hdr`: the
-//!   report, its pictures, HdrHistogram files.
-//! * `error`: why a case cannot be run.
+//! * `run`, `document`, `format`, `charts`, `hdr`: the report, its pictures, HdrHistogram files.
 
 mod activation;
 mod case;
