@@ -269,7 +269,8 @@ fn a_list_expires_again_once_nothing_is_sharded_beside_it() {
     let set = store.set(SET).unwrap();
     let expires = || set.get_header(KEY).unwrap().unwrap().expires_at().is_some();
     let forced = WritePolicy::default().override_shards(true);
-    let ends: [&dyn Fn(&ShardedList<Set>); 2] = [
+    type End<'a> = &'a dyn Fn(&ShardedList<Set>);
+    let ends: [End<'_>; 2] = [
         &|followers| {
             followers.shards().deactivate().unwrap();
         },
