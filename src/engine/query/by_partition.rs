@@ -192,7 +192,7 @@ impl PartitionQuery {
             let mut found = None;
             let standing = core.storage.get(digest, |stored| {
                 let scratch = &mut EntryList::default();
-                let met = query.met(asked, Some(entry), &stored);
+                let met = query.met(asked, Some(entry), (&stored, core.clock.now_ms()));
                 let standing = core.standing(index, &met, scratch)?;
                 if matches!(standing, EntryStanding::Shown(_)) {
                     found = take(&stored);

@@ -312,7 +312,7 @@ impl Query {
         let found = self.core.read_live(digest, |stored| {
             let fits = match &asked {
                 Some((index, asked)) => {
-                    let met = self.met(asked, None, stored);
+                    let met = self.met(asked, None, (stored, self.core.clock.now_ms()));
                     let standing = self.core.standing(index, &met, &mut EntryList::default())?;
                     matches!(standing, EntryStanding::Shown(_))
                 }
@@ -328,7 +328,7 @@ impl Query {
         &self,
         asked: &'q EntrySelection,
         entry: Option<&'q [u8]>,
-        stored: &'q EntryView<'a>,
+        (stored, now_ms): (&'q EntryView<'a>, u64),
     ) -> MetRecord<'q, 'a> {
         MetRecord {
             asked,
@@ -336,6 +336,7 @@ impl Query {
             entry,
             at_each: self.at_each,
             set_id: self.set_id,
+            now_ms,
             stored,
         }
     }
@@ -350,7 +351,7 @@ impl Query {
         now_ms: u64,
         scratch: &mut EntryList,
     ) -> EntryVerdict<'a> {
-        let met = self.met(asked, Some(entry), stored);
+        let met = self.met(asked, Some(entry), (stored, now_ms));
         match self.core.standing(index, &met, scratch) {
             Ok(EntryStanding::Shown(record)) => {
                 self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))

@@ -132,6 +132,7 @@ impl NamespaceCore {
                 entry: Some(entry),
                 at_each: false,
                 set_id: None,
+                now_ms: self.clock.now_ms(),
                 stored: &stored,
             };
             let scratch = &mut EntryList::default();

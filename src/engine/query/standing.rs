@@ -29,6 +29,7 @@ pub(super) struct MetRecord<'q, 'a> {
     pub(super) at_each: bool,
     /// The set that is asked for; `None`: all.
     pub(super) set_id: Option<u16>,
+    pub(super) now_ms: u64,
     pub(super) stored: &'q EntryView<'a>,
 }
 
@@ -46,9 +47,10 @@ impl NamespaceCore {
             entry,
             at_each,
             set_id,
+            now_ms,
             stored,
         } = *met;
-        if expired(stored, self.clock.now_ms()) {
+        if expired(stored, now_ms) {
             return Ok(EntryStanding::NotShown);
         }
         if !index.is_of(stored.set_id()) {
