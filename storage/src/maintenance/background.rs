@@ -20,8 +20,11 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 const TOMBSTONE_SHARE: u64 = 8;
 
 /// Tombstones are forgotten at each 30th expiry pass (once an hour at the default period), since that reads the directories
-/// of most blocks; and when space is short.
+/// of most blocks; when space is short; and where they come to outnumber the records.
 const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
+
+/// Fewer new tombstones than this are no reason to read directories: a megabyte of index, four of log.
+const TOMBSTONES_MIN: u64 = 1 << 16;
 
 /// When space is short, looking at tombstones takes at most one part in this many of the thread's time.
 const PRESSED_SHARE: u32 = 8;
@@ -36,8 +39,13 @@ impl Core {
             // A failure shows in the next write, with its reason; this thread has no caller.
             let _ = self.expire();
             let _ = self.tidy_log();
-            if rhythm.passes.is_multiple_of(EXPIRY_PASSES_A_TOMBSTONE_PASS) {
+            let kept = rhythm.tombstones_kept.min(self.tombstones());
+            let many = kept + self.sets.records().max(TOMBSTONES_MIN);
+            if rhythm.passes.is_multiple_of(EXPIRY_PASSES_A_TOMBSTONE_PASS)
+                || self.tombstones() > many
+            {
                 let _ = self.drop_tombstones();
+                rhythm.tombstones_kept = self.tombstones();
             }
             rhythm.passes = rhythm.passes.wrapping_add(1);
         }
@@ -88,6 +96,10 @@ impl Core {
         }
     }
 
+    fn tombstones(&self) -> u64 {
+        self.index.len().saturating_sub(self.sets.records())
+    }
+
     /// The work left to an idle store once no closed block is worth emptying. Returns whether there was any.
     fn tidy_idle(&self, rhythm: &mut Rhythm) -> bool {
         // Closed blocks are emptied before older versions are looked for.
@@ -95,14 +107,13 @@ impl Core {
             return true;
         }
         let entries = self.index.len();
-        let tombstones = || self.index.len().saturating_sub(self.sets.records());
-        rhythm.tombstones_kept = rhythm.tombstones_kept.min(tombstones());
+        rhythm.tombstones_kept = rhythm.tombstones_kept.min(self.tombstones());
         // A look at the tombstones costs as much as there are entries.
-        if tombstones() <= rhythm.tombstones_kept + entries / TOMBSTONE_SHARE {
+        if self.tombstones() <= rhythm.tombstones_kept + entries / TOMBSTONE_SHARE {
             return false;
         }
         let dropped = self.drop_tombstones();
-        rhythm.tombstones_kept = tombstones();
+        rhythm.tombstones_kept = self.tombstones();
         dropped.is_ok_and(|dropped| dropped > 0)
     }
 }
@@ -122,7 +133,7 @@ struct Rhythm {
     quiet_since: Instant,
     /// Nothing was left to do when the idle store was looked at last.
     is_tidy: bool,
-    /// How many tombstones the last look of an idle store has left.
+    /// How many tombstones the last look has left.
     tombstones_kept: u64,
 }
 
@@ -229,6 +240,7 @@ fn tidy_loop(core: &Core, signal: &Signal) {
 mod tests {
     use super::*;
     use crate::Durability;
+    use crate::clock::ManualClock;
     use crate::core::Namespace;
     use crate::device::{BLOCK_BYTES, HEADER_BYTES};
     use crate::digest::Digest;
@@ -305,6 +317,43 @@ mod tests {
             ticks += 1;
         }
         assert!(ticks >= 5, "{ticks}");
+    }
+
+    #[test]
+    fn tombstones_of_expired_records_do_not_outnumber_the_others_for_long() {
+        const ROUND: u32 = 80_000;
+        let clock = Arc::new(ManualClock::at(0));
+        let namespace = open(Options {
+            background: false,
+            write_lanes: 1,
+            clock: clock.clone(),
+            ..Options::new("test", Storage::Memory)
+        });
+        let period = Duration::from_secs(120);
+        let (mut rhythm, mut now) = (Rhythm::new(period), Instant::now());
+        let mut most = 0;
+        for round in 0..6 {
+            for record in ROUND * round..ROUND * (round + 1) {
+                let version = NewVersion {
+                    void_time: 120 * (round + 1),
+                    payload: &[1; 100],
+                    ..VERSION
+                };
+                let lock = namespace.lock(&digest(record), None).unwrap();
+                lock.put(&version).unwrap();
+            }
+            clock.advance_ms(121_000);
+            let due = rhythm.next_expiry;
+            now = now.max(due);
+            // Not for so long that the store is idle.
+            while now < due + IDLE_AFTER / 2 {
+                now += namespace.core.tick(&mut rhythm, now) + Duration::from_micros(1);
+                // Other tests of this process look at blocks.
+                namespace.core.free_all_emptied().unwrap();
+            }
+            most = most.max(namespace.stats().index_entries);
+        }
+        assert!(most < 3 * u64::from(ROUND), "{most} entries");
     }
 
     /// Disk space of all files of a directory.
