@@ -68,7 +68,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_110,
+        limit: 4_160,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -84,7 +84,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_110,
+        limit: 4_160,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -109,7 +109,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 10_035,
+        limit: 10_150,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -123,23 +123,23 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 19_120,
+        limit: 19_400,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 9_820,
+        limit: 10_100,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_025,
+        limit: 5_120,
         run: put_by_turns,
     },
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
-        limit: 1_410,
+        limit: 1_440,
         run: |_, set, times| {
             let mut bytes = 0;
             for _ in 0..times / 1_000 {
@@ -157,7 +157,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the filter keeps back; among them is the part of the visits of partitions.
     Measured {
         name: "filtered scan",
-        limit: 1_220,
+        limit: 1_240,
         run: |_, set, times| {
             for number in 0..SCANNED {
                 let bins =
@@ -249,7 +249,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two hops",
-        limit: 43_850,
+        limit: 45_300,
         run: go_two_hops,
     },
     // Prototypes that do what the promises need and nothing else.
