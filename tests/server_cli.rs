@@ -21,6 +21,15 @@ struct Serving {
     addr: SocketAddr,
 }
 
+/// A test that fails leaves no server.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed, and need not be.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn serve_by(arguments: &[&str]) -> Serving {
     let mut child = Command::new(env!("CARGO_BIN_EXE_spikelet"))
         .arg("serve")
@@ -390,4 +399,5 @@ fn a_remote_address_is_refused_until_users_or_an_option_allow_it() {
         "{noted}"
     );
     assert!(!noted.contains("better"), "{noted}");
+    serving.end();
 }
