@@ -354,10 +354,10 @@ impl RecordStore for Namespace {
     ) -> Option<Result<Vec<OperateResult>>> {
         // Callers bound a group by the bytes of its records. It waits as long as the most impatient of the calls.
         let policies = || calls.iter().map(|(_, call)| call.policy);
-        let mut policy = TransactionPolicy::default().max_records(usize::MAX);
-        if let Some(limit) = policies().filter_map(|policy| policy.total_timeout).min() {
-            policy = policy.total_timeout(limit);
-        }
+        let limit = policies().filter_map(|policy| policy.total_timeout).min();
+        let mut policy = TransactionPolicy::default()
+            .max_records(usize::MAX)
+            .total_timeout(limit);
         let is_applied = |policy: &WritePolicy| policy.acknowledge == Acknowledge::Applied;
         if !calls.is_empty() && policies().all(is_applied) {
             policy = policy.acknowledge(Acknowledge::Applied);

@@ -154,15 +154,10 @@ impl Executor {
     fn beside(&self) -> &WritePolicy {
         self.beside.get_or_init(|| {
             let policy = self.alone.existing.clone();
-            let policy = policy.filter(self.is_beside_sharded());
+            let policy = policy.filter(is_beside_sharded(self.bin.as_str()));
             // The root of a sharded collection does not expire.
             policy.expiration(Expiration::Never)
         })
-    }
-
-    /// Returns the filter of a root whose collection in this bin is unsharded, and another one is not.
-    fn is_beside_sharded(&self) -> Expression {
-        and([bin_exists(SUBKEYS), is_unsharded(self.bin.as_str())])
     }
 
     /// Encodes a request as operations on one record, under the policy that bears its filter.
@@ -255,9 +250,8 @@ impl Executor {
             and([is_root, description.is_borne()])
         };
         Some(match precondition {
-            Precondition::None => return None,
-            Precondition::Unsharded(NeighborCollections::None) => NONE_SHARDED.clone(),
-            Precondition::Unsharded(NeighborCollections::Sharded) => self.is_beside_sharded(),
+            // The policies of an unsharded root bear their filters.
+            Precondition::None | Precondition::Unsharded(_) => return None,
             Precondition::Bears(description) => bears(description),
             Precondition::Bare(description) => {
                 let no_bin = not(bin_exists(self.bin.as_str()));
@@ -468,15 +462,14 @@ impl Executor {
     }
 }
 
-/// Returns the filter of a root whose collection in this bin is unsharded, whatever is sharded beside it.
-fn is_unsharded(bin: &str) -> Expression {
+/// Returns the filter of a root whose collection in this bin is unsharded, and another one is not.
+fn is_beside_sharded(bin: &str) -> Expression {
     let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
     let count = MapReturnType::Count;
     let entries = maps::get_by_key(count, ExpType::Int, bin, map_bin(SUBKEYS), &[]);
     and([
         not(bin_exists(SHARD_OF)),
         or([
-            not(bin_exists(SUBKEYS)),
             and([holds(ParticleType::List), ne(string_bin(SUBKEYS_BIN), bin)]),
             and([holds(ParticleType::Map), eq(entries, 0)]),
         ]),

@@ -77,8 +77,8 @@ impl ChangeStream {
     /// empty batch: none have come.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; the errors of a sync. Where it would wait, an error of
-    /// storage if the store was closed: all changes have been returned.
+    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; the errors of a sync. Where it would wait,
+    /// [`Error::Storage`] if the store was closed: all changes have been returned.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
