@@ -22,7 +22,9 @@ use std::time::Duration;
 use support::{KEY_BYTES, Random, at_once, key};
 
 const RECORDS: u64 = 100_000;
-const VALUE: [u8; 1024] = [7; 1024];
+const VALUE_BYTES: usize = 1024;
+/// Each value is a part of these random bytes, so that no put is an edit of the value before.
+const POOL_BYTES: usize = 1 << 16;
 /// An odd number: the median is one of them.
 const ROUNDS: usize = 5;
 const REQUESTS: u64 = 200_000;
@@ -79,6 +81,11 @@ impl Drop for Served {
     }
 }
 
+/// Where in the pool a value begins.
+fn value_at(random: &mut Random) -> usize {
+    random.below((POOL_BYTES - VALUE_BYTES) as u64) as usize
+}
+
 /// A message about one record, but for its digest.
 fn frame(info1: u8, info2: u8, operation: &[u8]) -> Vec<u8> {
     let mut body = vec![HEAD_BYTES as u8, info1, info2];
@@ -102,6 +109,7 @@ struct Client {
     stream: TcpStream,
     get: Vec<u8>,
     put: Vec<u8>,
+    pool: Vec<u8>,
     answer: Vec<u8>,
 }
 
@@ -109,21 +117,27 @@ impl Client {
     fn to(served: &Served) -> Self {
         let stream = TcpStream::connect(&served.addr).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut put = (VALUE.len() as u32 + 5).to_be_bytes().to_vec();
+        let mut put = (VALUE_BYTES as u32 + 5).to_be_bytes().to_vec();
         put.extend([2, 4, 0, 1, b'b']);
-        put.extend(VALUE);
+        put.extend([0; VALUE_BYTES]);
+        let mut random = Random(1);
+        let pool = (0..POOL_BYTES).map(|_| random.below(256) as u8).collect();
         Self {
             stream,
             get: frame(3, 0, &[]),
             put: frame(0, 1, &put),
+            pool,
             answer: vec![0; 4096],
         }
     }
 
-    fn send(&mut self, number: u64, is_put: bool) {
-        let frame = match is_put {
-            true => &mut self.put,
-            false => &mut self.get,
+    fn send(&mut self, number: u64, put_from: Option<usize>) {
+        let frame = if let Some(at) = put_from {
+            let value = self.put.len() - VALUE_BYTES;
+            self.put[value..].copy_from_slice(&self.pool[at..][..VALUE_BYTES]);
+            &mut self.put
+        } else {
+            &mut self.get
         };
         frame[DIGEST_AT..][..KEY_BYTES].copy_from_slice(&key(number));
         self.stream.write_all(frame).unwrap();
@@ -154,7 +168,9 @@ fn measure(served: &Served, puts: u64, connections: u64, requests: u64, round: u
             .map(|_| Client::to(served))
             .collect();
         let mut send = |client: &mut Client| {
-            client.send(random.below(RECORDS), random.below(100) < puts);
+            let number = random.below(RECORDS);
+            let is_put = random.below(100) < puts;
+            client.send(number, is_put.then(|| value_at(&mut random)));
         };
         clients.iter_mut().for_each(&mut send);
         for _ in 1..requests / connections {
@@ -192,8 +208,9 @@ fn main() {
     let servers: Vec<_> = programs.split(',').map(Served::start).collect();
     for served in &servers {
         let mut client = Client::to(served);
+        let mut random = Random(0);
         for number in 0..RECORDS {
-            client.send(number, true);
+            client.send(number, Some(value_at(&mut random)));
             client.receive();
         }
     }
