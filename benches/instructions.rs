@@ -136,6 +136,12 @@ const MEASURED: &[Measured] = &[
         limit: 5_120,
         run: put_by_turns,
     },
+    // No bytes of the value before are left, which an edit would keep.
+    Measured {
+        name: "put of other 1 KiB",
+        limit: 7_130,
+        run: put_other_kibibyte,
+    },
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
@@ -436,6 +442,17 @@ fn go_two_hops(store: &Store, _: &Set, times: u64) {
             ControlFlow::Continue(())
         });
         black_box((end.unwrap(), reached));
+    }
+}
+
+fn put_other_kibibyte(_: &Store, set: &Set, times: u64) {
+    let values = [1, 2].map(|seed| {
+        let bytes = (1..=1024_u64).map(|at| (at * seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56);
+        bytes.map(|byte| byte as u8).collect::<Vec<u8>>()
+    });
+    for value in values.iter().cycle().take(times as usize) {
+        set.put(black_box("large"), [("bin", Value::from(value.as_slice()))])
+            .unwrap();
     }
 }
 

@@ -177,7 +177,7 @@ impl<'a> RecordView<'a> {
     ///
     /// # Errors
     /// [`Error::Malformed`] if the bytes up to the bin are not a record's.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_in(body: &'a [u8], name: &[u8]) -> Result<Option<RawBin<'a>>> {
         let find = || {
             let view = Self::unchecked(body)?;

@@ -24,7 +24,7 @@ impl KeySet {
     }
 
     /// Adds a key. Returns whether it was not there before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, key: &Key<'static>) -> bool {
         match key {
             Key::Integer(id) => self.integers.insert(*id),

@@ -226,10 +226,36 @@ fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     {
         return Some(found);
     }
+    if differ_throughout(old, new) {
+        return None;
+    }
     (1..=CHANGE_BYTES_MAX).find_map(|length| {
         equal(length, length)
             .or_else(|| equal(0, length))
             .or_else(|| equal(length, 0))
+    })
+}
+
+/// Whether no change of the longest length or shorter is followed by eight equal bytes, which is soon seen.
+fn differ_throughout(old: &[u8], new: &[u8]) -> bool {
+    const LOOK_BYTES: usize = CHANGE_BYTES_MAX + 8;
+    let (olds, news) = (
+        old.first_chunk::<LOOK_BYTES>(),
+        new.first_chunk::<LOOK_BYTES>(),
+    );
+    let Some((olds, news)) = olds.zip(news) else {
+        return false;
+    };
+    let word = |bytes: &[u8]| {
+        bytes
+            .first_chunk()
+            .map_or(0, |word| u64::from_le_bytes(*word))
+    };
+    let (old_first, new_first) = (word(olds), word(news));
+    let mut places = olds.windows(8).zip(news.windows(8)).skip(1);
+    places.all(|(old, new)| {
+        let (old, new) = (word(old), word(new));
+        (old != new) & (old != new_first) & (new != old_first)
     })
 }
 
