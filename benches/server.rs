@@ -159,11 +159,12 @@ impl Client {
     }
 }
 
-/// One round: requests a second, and microseconds of the server's processor time a request.
-fn measure(served: &Served, puts: u64, connections: u64, requests: u64, round: usize) -> [f64; 2] {
+/// One round: requests a second, and microseconds of the server's processor time a request. Rounds with other seeds put other
+/// values.
+fn measure(served: &Served, puts: u64, connections: u64, requests: u64, seed: usize) -> [f64; 2] {
     let before = served.processor_time();
     let took = at_once(THREADS, |thread| {
-        let mut random = Random(round as u64 * THREADS + thread);
+        let mut random = Random(seed as u64 * THREADS + thread);
         let mut clients: Vec<_> = (0..connections / THREADS)
             .map(|_| Client::to(served))
             .collect();
@@ -214,14 +215,20 @@ fn main() {
             client.receive();
         }
     }
-    for (puts, connections) in CASES {
+    for (case, (puts, connections)) in CASES.into_iter().enumerate() {
         println!("{connections} connections, {puts} % puts");
         let mut of_servers = vec![[const { Vec::new() }; 2]; servers.len()];
         for round in 0..rounds {
             for turn in 0..servers.len() {
                 // Each is the first in turn.
                 let at = (round + turn) % servers.len();
-                let ran = measure(&servers[at], puts, connections, requests, round);
+                let ran = measure(
+                    &servers[at],
+                    puts,
+                    connections,
+                    requests,
+                    case * rounds + round,
+                );
                 let all = of_servers[at].iter_mut().zip(ran);
                 all.for_each(|(all, one)| all.push(one));
             }
