@@ -4,7 +4,7 @@ use bitflags::bitflags;
 
 use super::super::code::{self, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
-use super::{Operands, nullary};
+use super::{Operands, builders};
 use crate::call::level::{AND, BY_EXPRESSION, BY_KEYS, IN_MAP};
 use crate::call::{CALL_SELECT, Context, encode_path};
 use crate::value::msgpack::{write_array_header, write_int};
@@ -31,10 +31,9 @@ pub fn loop_var(part: LoopVariable, kind: ExpType) -> Expression {
         .of(code::VAR_BUILTIN)
 }
 
-/// Removes the element that a path has reached, in place of a new value. Unknown anywhere else.
-#[must_use]
-pub fn result_remove() -> Expression {
-    nullary(code::RESULT_REMOVE)
+builders! {
+    /// Removes the element that a path has reached, in place of a new value. Unknown anywhere else.
+    result_remove() RESULT_REMOVE;
 }
 
 /// One level of a path: chooses elements of a list or entries of a map. A [`Context`] is a level
