@@ -3,7 +3,7 @@
 //! Nothing here decodes a list or map to read or edit a part of it. A call goes through these
 //! steps:
 //!
-//! 1. `dispatch` finds the operation (`table`, `code`) and parses its arguments (`action`).
+//! 1. `dispatch` finds the operation (`table`) and parses its arguments (`action`).
 //!    Operations built in this process have them parsed already.
 //! 2. `context` follows the call's path into nested lists and maps, if it has one.
 //! 3. [`CollectionView`] parses the head of the list or map: count, flags, index data (`index`,
@@ -55,8 +55,6 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) mod code;
-
 pub use policy::{ListPolicy, ListSortFlags, ListWriteFlags, MapPolicy, MapWriteFlags};
 pub use returns::{ListReturn, ListReturnType, MapReturn, MapReturnType};
 
@@ -69,6 +67,7 @@ pub(crate) use returns::{ReturnKind, Returns};
 pub(crate) use select::Selector;
 pub(crate) use selections::{list_selections, map_selections};
 pub(crate) use sought::Sought;
+pub(crate) use table::code;
 
 use dispatch::UnreadCall;
 use view::CollectionView;

@@ -6,9 +6,7 @@ use std::cell::RefCell;
 
 use super::super::Operation;
 use crate::call::{CallError, CallSystem, CallWriter, MAX_ARGUMENT_ITEMS};
-use crate::cdt::{
-    Action, Items, MapPolicy, Number, PreparedCall, ReturnKind, Returns, Selector, Sought,
-};
+use crate::cdt::{Action, Items, MapPolicy, Number, PreparedCall, Returns, Selector, Sought};
 use crate::value::msgpack::EncodedInt;
 use crate::value::{Container, EncodePurpose, Map, MapOrder, Value, encode};
 
@@ -43,28 +41,9 @@ pub(super) fn select(
     Operation::on_collection(bin, code, call)
 }
 
-/// Returns an operation that reads or removes the selected items, with a fixed return type.
-pub(super) fn fixed(
-    bin: &str,
-    code: u8,
-    selector: Argument<Selector<'static>>,
-    kind: ReturnKind,
-) -> Operation {
-    select(bin, code, selector, Returns::new(kind))
-}
-
-/// As [`fixed`], about everything that is not selected.
-pub(super) fn fixed_inverted(
-    bin: &str,
-    code: u8,
-    selector: Argument<Selector<'static>>,
-    kind: ReturnKind,
-) -> Operation {
-    let returns = Returns {
-        kind,
-        inverted: true,
-    };
-    select(bin, code, selector, returns)
+/// Returns an operation that reads or removes the selected items, and returns what the table fixes.
+pub(super) fn fixed(bin: &str, code: u8, selector: Selector<'static>) -> Operation {
+    Operation::on_collection(bin, code, PreparedCall::selecting_fixed(code, selector))
 }
 
 fn encoded(value: &Value, purpose: EncodePurpose) -> Argument<Vec<u8>> {
