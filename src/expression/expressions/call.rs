@@ -35,12 +35,16 @@ impl CallExpression {
         self
     }
 
-    /// Appends the begin and end of an interval; a missing one is open.
-    pub(super) fn interval(self, begin: Option<Expression>, end: Option<Expression>) -> Self {
-        let begun = self.with(begin.unwrap_or_else(nil));
+    /// Appends the begin of an interval; a missing one is open.
+    pub(super) fn begin(self, begin: Option<Expression>) -> Self {
+        self.with(begin.unwrap_or_else(nil))
+    }
+
+    /// Appends the end of an interval; a missing one is open.
+    pub(super) fn end(self, end: Option<Expression>) -> Self {
         match end {
-            Some(end) => begun.with(end),
-            None => begun,
+            Some(end) => self.with(end),
+            None => self,
         }
     }
 
@@ -91,6 +95,7 @@ impl CallExpression {
 }
 
 const COLLECTIONS: i64 = 0;
+
 /// Returns the result type of a call on one element of type `value`.
 pub(super) const fn kind_of_one(returns: Returns, value: ExpType) -> ExpType {
     match returns.kind {
@@ -115,6 +120,24 @@ pub(super) const fn kind_of_many(returns: Returns) -> ExpType {
     }
 }
 
+/// Defines functions that return a changed list or map. A row has the function, the number, the
+/// arguments, and how the policy follows them.
+macro_rules! changing {
+    ($kind:ident $on:ident $policy:ident; $($(#[$doc:meta])* $name:ident $code:ident($($argument:ident),*) $with:ident;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(
+            policy: &$policy,
+            $($argument: impl Into<Expression>,)*
+            $on: impl Into<Expression>,
+            contexts: &[Context],
+        ) -> Expression {
+            let call = CallExpression::new(code::$code)$(.with($argument))*;
+            $with(call, policy).modify(ExpType::$kind, $on, contexts)
+        }
+    )*};
+}
+
 /// Calls a macro with the arguments of a selection's shape.
 macro_rules! arguments_of {
     ($make:ident Index $($row:tt)*) => { $make!(@one (index) $($row)*); };
@@ -125,14 +148,24 @@ macro_rules! arguments_of {
     ($make:ident RankCount $($row:tt)*) => { $make!(@many (rank, count) $($row)*); };
     ($make:ident Key $($row:tt)*) => { $make!(@one (key) $($row)*); };
     ($make:ident Keys $($row:tt)*) => { $make!(@many (keys) $($row)*); };
-    ($make:ident KeyInterval $($row:tt)*) => { $make!(@interval $($row)*); };
+    ($make:ident KeyInterval $($row:tt)*) => { $make!(@many (begin, end) $($row)*); };
     ($make:ident KeyFrom $($row:tt)*) => { $make!(@many (key, index) $($row)*); };
     ($make:ident KeyCount $($row:tt)*) => { $make!(@many (key, index, count) $($row)*); };
     ($make:ident Value $($row:tt)*) => { $make!(@many (value) $($row)*); };
     ($make:ident Values $($row:tt)*) => { $make!(@many (values) $($row)*); };
-    ($make:ident ValueInterval $($row:tt)*) => { $make!(@interval $($row)*); };
+    ($make:ident ValueInterval $($row:tt)*) => { $make!(@many (begin, end) $($row)*); };
     ($make:ident ValueFrom $($row:tt)*) => { $make!(@many (value, rank) $($row)*); };
     ($make:ident ValueCount $($row:tt)*) => { $make!(@many (value, rank, count) $($row)*); };
+}
+
+/// Returns the type of an argument, or appends the argument to a call.
+macro_rules! argument {
+    (begin) => { Option<Expression> };
+    (end) => { Option<Expression> };
+    ($other:ident) => { impl Into<Expression> };
+    ($call:ident begin $begin:ident) => { $call.begin($begin) };
+    ($call:ident end $end:ident) => { $call.end($end) };
+    ($call:ident $other:ident $argument:ident) => { $call.with($argument) };
 }
 
 /// Makes a function that selects elements and returns facts about them.
@@ -154,10 +187,8 @@ macro_rules! selecting {
         ) -> Expression {
             let returns: $returns = returns.into();
             let returns = Returns::from(returns);
-            let kind = kind_of_one(returns, value_type);
-            CallExpression::returning(code::$code, returns)
-                .with($arg)
-                .read(kind, on, contexts)
+            let call = CallExpression::returning(code::$code, returns).with($arg);
+            call.read(kind_of_one(returns, value_type), on, contexts)
         }
     };
     (@many ($($arg:ident),*) $name:ident $code:ident $returns:ident $doc:expr) => {
@@ -165,32 +196,15 @@ macro_rules! selecting {
         #[must_use]
         pub fn $name(
             returns: impl Into<$returns>,
-            $($arg: impl Into<Expression>,)*
+            $($arg: argument!($arg),)*
             on: impl Into<Expression>,
             contexts: &[Context],
         ) -> Expression {
             let returns: $returns = returns.into();
             let returns = Returns::from(returns);
-            CallExpression::returning(code::$code, returns)
-                $(.with($arg))*
-                .read(kind_of_many(returns), on, contexts)
-        }
-    };
-    (@interval $name:ident $code:ident $returns:ident $doc:expr) => {
-        #[doc = $doc]
-        #[must_use]
-        pub fn $name(
-            returns: impl Into<$returns>,
-            begin: Option<Expression>,
-            end: Option<Expression>,
-            on: impl Into<Expression>,
-            contexts: &[Context],
-        ) -> Expression {
-            let returns: $returns = returns.into();
-            let returns = Returns::from(returns);
-            CallExpression::returning(code::$code, returns)
-                .interval(begin, end)
-                .read(kind_of_many(returns), on, contexts)
+            let call = CallExpression::returning(code::$code, returns);
+            $(let call = argument!(call $arg $arg);)*
+            call.read(kind_of_many(returns), on, contexts)
         }
     };
 }
@@ -200,34 +214,17 @@ macro_rules! removing {
     ($name:ident $code:ident $kind:ident $shape:ident $doc:expr) => {
         arguments_of!(removing $shape $name $code $kind $doc);
     };
-    (@one ($arg:ident) $($row:tt)*) => {
-        removing!(@many ($arg) $($row)*);
-    };
-    (@many ($($arg:ident),*) $name:ident $code:ident $kind:ident $doc:expr) => {
+    (@$number:ident ($($arg:ident),*) $name:ident $code:ident $kind:ident $doc:expr) => {
         #[doc = $doc]
         #[must_use]
         pub fn $name(
-            $($arg: impl Into<Expression>,)*
+            $($arg: argument!($arg),)*
             on: impl Into<Expression>,
             contexts: &[Context],
         ) -> Expression {
-            CallExpression::returning(code::$code, Returns::NOTHING)
-                $(.with($arg))*
-                .modify(ExpType::$kind, on, contexts)
-        }
-    };
-    (@interval $name:ident $code:ident $kind:ident $doc:expr) => {
-        #[doc = $doc]
-        #[must_use]
-        pub fn $name(
-            begin: Option<Expression>,
-            end: Option<Expression>,
-            on: impl Into<Expression>,
-            contexts: &[Context],
-        ) -> Expression {
-            CallExpression::returning(code::$code, Returns::NOTHING)
-                .interval(begin, end)
-                .modify(ExpType::$kind, on, contexts)
+            let call = CallExpression::returning(code::$code, Returns::NOTHING);
+            $(let call = argument!(call $arg $arg);)*
+            call.modify(ExpType::$kind, on, contexts)
         }
     };
 }
@@ -249,4 +246,4 @@ macro_rules! reading_and_removing {
     };
 }
 
-pub(super) use {arguments_of, reading_and_removing, removing, selecting};
+pub(super) use {argument, arguments_of, changing, reading_and_removing, removing, selecting};
