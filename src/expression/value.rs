@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::types::ExpType;
 use crate::call::CallReply;
 use crate::value::msgpack::{Token, TokenReader, write_float, write_int};
-use crate::value::{ParticleType, ValueRef, stored_to_element};
+use crate::value::{ParticleType, ValueRef, accessors, stored_to_element};
 
 /// A value, borrowed from the record or the expression where possible.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,28 +75,10 @@ impl<'a> ExpValue<'a> {
         (self.kind() == Some(kind)).then_some(self)
     }
 
-    pub(super) const fn as_bool(&self) -> Option<bool> {
-        if let Self::Bool(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
-    }
-
-    pub(super) const fn as_i64(&self) -> Option<i64> {
-        if let Self::Int(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
-    }
-
-    pub(super) const fn as_f64(&self) -> Option<f64> {
-        if let Self::Float(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
+    accessors! {
+        pub(super) as_bool -> bool = Bool(value) *value;
+        pub(super) as_i64 -> i64 = Int(value) *value;
+        pub(super) as_f64 -> f64 = Float(value) *value;
     }
 
     /// Returns the bytes if the value has this type.

@@ -67,6 +67,22 @@ pub(crate) use stored::{
 
 use std::ops::Deref;
 
+/// Defines functions that return what one variant holds, and `None` for all others.
+macro_rules! accessors {
+    ($($(#[$doc:meta])* $visibility:vis $name:ident -> $type:ty = $variant:ident($held:ident) $result:expr;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        $visibility const fn $name(&self) -> Option<$type> {
+            match self {
+                Self::$variant($held) => Some($result),
+                _ => None,
+            }
+        }
+    )*};
+}
+
+pub(crate) use accessors;
+
 /// The value of a bin, or of an element inside a list or map.
 ///
 /// The usual Rust types convert into values, and values back into them:
