@@ -7,7 +7,7 @@
 //!    Operations built in this process have them parsed already.
 //! 2. `context` follows the call's path into nested lists and maps, if it has one.
 //! 3. [`CollectionView`] parses the head of the list or map: count, flags, index data (`index`,
-//!    `ranks`), start of the items. Lists and maps are both rows of items (`shape`, `segment`); a
+//!    `ranks`, `packed`), start of the items. Lists and maps are both rows of items (`shape`, `segment`); a
 //!    map's item is a key with its value.
 //! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), at the
 //!    costs that the index allows.
@@ -33,6 +33,7 @@ mod insert;
 mod new_index;
 mod new_ranks;
 mod number;
+mod packed;
 mod policy;
 mod put;
 mod range;
@@ -63,14 +64,16 @@ pub(crate) use dispatch::PreparedCall;
 pub(crate) use edit::CollectionEdit;
 pub(crate) use insert::Items;
 pub(crate) use number::Number;
+pub(crate) use range::resolve;
 pub(crate) use returns::{ReturnKind, Returns};
-pub(crate) use select::Selector;
+pub(crate) use select::{Selector, locate};
 pub(crate) use selections::{list_selections, map_selections};
+pub(crate) use shape::ItemShape;
 pub(crate) use sought::Sought;
 pub(crate) use table::code;
+pub(crate) use view::CollectionView;
 
 use dispatch::UnreadCall;
-use view::CollectionView;
 
 use crate::call::{CallError, CallReply, PathCall, Payload};
 use crate::value::{CodecError, MAX_NESTING, ParticleType};

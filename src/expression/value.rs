@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::types::ExpType;
 use crate::call::CallReply;
-use crate::value::msgpack::{Token, TokenReader, write_float, write_int};
+use crate::cdt::ItemShape;
+use crate::value::msgpack::{write_float, write_int};
 use crate::value::{ParticleType, ValueRef, accessors, stored_to_element};
 
 /// A value, borrowed from the record or the expression where possible.
@@ -140,9 +141,5 @@ impl<'a> ExpValue<'a> {
 
 /// Returns the type of an encoded element that is a list or a map.
 fn kind_of_container(element: &[u8]) -> Option<ExpType> {
-    match TokenReader::new(element).token().ok()? {
-        Token::Array(_) => Some(ExpType::List),
-        Token::Map(_) => Some(ExpType::Map),
-        _ => None,
-    }
+    ExpType::of_particle(ItemShape::of_element(element)?.kind())
 }

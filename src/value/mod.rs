@@ -55,7 +55,7 @@ pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
 
 pub(crate) use codec_error::MAX_NESTING;
 pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
-pub(crate) use encode::{EncodePurpose, encode};
+pub(crate) use encode::{EncodePurpose, Spans, encode, write_list_head, write_map_head};
 pub(crate) use normalize::element_of_call as normalize_element;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use stored::is_indexed;
