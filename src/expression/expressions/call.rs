@@ -138,26 +138,6 @@ macro_rules! changing {
     )*};
 }
 
-/// Calls a macro with the arguments of a selection's shape.
-macro_rules! arguments_of {
-    ($make:ident Index $($row:tt)*) => { $make!(@one (index) $($row)*); };
-    ($make:ident IndexFrom $($row:tt)*) => { $make!(@many (index) $($row)*); };
-    ($make:ident IndexCount $($row:tt)*) => { $make!(@many (index, count) $($row)*); };
-    ($make:ident Rank $($row:tt)*) => { $make!(@one (rank) $($row)*); };
-    ($make:ident RankFrom $($row:tt)*) => { $make!(@many (rank) $($row)*); };
-    ($make:ident RankCount $($row:tt)*) => { $make!(@many (rank, count) $($row)*); };
-    ($make:ident Key $($row:tt)*) => { $make!(@one (key) $($row)*); };
-    ($make:ident Keys $($row:tt)*) => { $make!(@many (keys) $($row)*); };
-    ($make:ident KeyInterval $($row:tt)*) => { $make!(@many (begin, end) $($row)*); };
-    ($make:ident KeyFrom $($row:tt)*) => { $make!(@many (key, index) $($row)*); };
-    ($make:ident KeyCount $($row:tt)*) => { $make!(@many (key, index, count) $($row)*); };
-    ($make:ident Value $($row:tt)*) => { $make!(@many (value) $($row)*); };
-    ($make:ident Values $($row:tt)*) => { $make!(@many (values) $($row)*); };
-    ($make:ident ValueInterval $($row:tt)*) => { $make!(@many (begin, end) $($row)*); };
-    ($make:ident ValueFrom $($row:tt)*) => { $make!(@many (value, rank) $($row)*); };
-    ($make:ident ValueCount $($row:tt)*) => { $make!(@many (value, rank, count) $($row)*); };
-}
-
 /// Returns the type of an argument, or appends the argument to a call.
 macro_rules! argument {
     (begin) => { Option<Expression> };
@@ -170,10 +150,10 @@ macro_rules! argument {
 
 /// Makes a function that selects elements and returns facts about them.
 macro_rules! selecting {
-    ($name:ident $code:ident $returns:ident $shape:ident $doc:expr) => {
-        arguments_of!(selecting $shape $name $code $returns $doc);
-    };
-    (@one ($arg:ident) $name:ident $code:ident $returns:ident $doc:expr) => {
+    (Index($arg:ident) $($row:tt)*) => { selecting! { @one $arg $($row)* } };
+    (Rank($arg:ident) $($row:tt)*) => { selecting! { @one $arg $($row)* } };
+    (Key($arg:ident) $($row:tt)*) => { selecting! { @one $arg $($row)* } };
+    (@one $arg:ident $name:ident $code:ident $returns:ident $doc:expr) => {
         #[doc = $doc]
         ///
         /// `value_type` is the type of the key or value, for return types that include it.
@@ -191,7 +171,7 @@ macro_rules! selecting {
             call.read(kind_of_one(returns, value_type), on, contexts)
         }
     };
-    (@many ($($arg:ident),*) $name:ident $code:ident $returns:ident $doc:expr) => {
+    ($selector:ident($($arg:ident),*) $name:ident $code:ident $returns:ident $doc:expr) => {
         #[doc = $doc]
         #[must_use]
         pub fn $name(
@@ -211,10 +191,7 @@ macro_rules! selecting {
 
 /// Makes a function that returns a list or map with the selected elements removed.
 macro_rules! removing {
-    ($name:ident $code:ident $kind:ident $shape:ident $doc:expr) => {
-        arguments_of!(removing $shape $name $code $kind $doc);
-    };
-    (@$number:ident ($($arg:ident),*) $name:ident $code:ident $kind:ident $doc:expr) => {
+    ($selector:ident($($arg:ident),*) $name:ident $code:ident $kind:ident $doc:expr) => {
         #[doc = $doc]
         #[must_use]
         pub fn $name(
@@ -232,18 +209,18 @@ macro_rules! removing {
 /// Makes, for each row, a function that selects elements and one that returns the collection with
 /// them removed.
 macro_rules! reading_and_removing {
-    ($collection:literal $kind:ident $returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
+    ($collection:literal $kind:ident $returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $selector:ident $arguments:tt, $what:literal, $costs:literal;)*) => {
         $(
             selecting! {
-                $get $get_code $returns $shape
+                $selector $arguments $get $get_code $returns
                 concat!("Selects ", $what, "; `returns` chooses the result.")
             }
             removing! {
-                $remove $remove_code $kind $shape
+                $selector $arguments $remove $remove_code $kind
                 concat!("The ", $collection, " without ", $what, ".")
             }
         )*
     };
 }
 
-pub(super) use {argument, arguments_of, changing, reading_and_removing, removing, selecting};
+pub(super) use {argument, changing, reading_and_removing, removing, selecting};

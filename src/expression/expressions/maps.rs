@@ -19,8 +19,8 @@
 
 use super::super::{ExpType, Expression};
 use super::call::{
-    CallExpression, argument, arguments_of, changing, kind_of_many, kind_of_one,
-    reading_and_removing, removing, selecting,
+    CallExpression, argument, changing, kind_of_many, kind_of_one, reading_and_removing, removing,
+    selecting,
 };
 use crate::call::Context;
 use crate::cdt::{MapPolicy, MapReturn, Returns, code, map_selections};

@@ -35,8 +35,8 @@ pub use crate::cdt::{ListReturn, ListSortFlags};
 
 use super::super::Operation;
 use super::arguments::{
-    self, ALL, Argument, collection, fixed, interval, number, reading_and_removing, selecting,
-    sought, sought_several, stored, stored_several, unread,
+    self, ALL, Argument, argument, collection, fixed, interval, number, reading_and_removing,
+    selecting, selector, sought, sought_several, stored, stored_several, unread,
 };
 use crate::call::CallWriter;
 use crate::call::context::ListPad;

@@ -32,8 +32,8 @@ pub use crate::cdt::MapReturn;
 
 use super::super::Operation;
 use super::arguments::{
-    self, ALL, Argument, collection, increment, interval, number, reading_and_removing, selecting,
-    sought, sought_several, stored_entries, stored_entry,
+    self, ALL, Argument, argument, collection, increment, interval, number, reading_and_removing,
+    selecting, selector, sought, sought_several, stored_entries, stored_entry,
 };
 use crate::call::context::create_bits;
 use crate::cdt::{Action, Items, MapPolicy, MapWriteFlags, Number, Selector, code, map_selections};
