@@ -75,15 +75,14 @@ pub(crate) use view::CollectionView;
 
 use dispatch::UnreadCall;
 
-use crate::call::{CallError, CallReply, PathCall, Payload};
+use crate::call::{CallError, CallReply, PathCall};
 use crate::value::{CodecError, MAX_NESTING, ParticleType};
 
 /// Executes a reading call. `current` is the type and stored value of the bin.
 pub(crate) fn read<'a>(
     current: (ParticleType, &'a [u8]),
-    payload: &Payload<'a>,
+    call: &PathCall<'a>,
 ) -> Result<CallReply<'a>, CallError> {
-    let call = plain(payload)?;
     let (kind, bin) = current;
     let unread = UnreadCall::parse(call, false)?;
     let (_, reply) = if call.path.levels() > 0 {
@@ -99,9 +98,8 @@ pub(crate) fn read<'a>(
 /// May create a missing bin.
 pub(crate) fn modify<'a>(
     current: Option<(ParticleType, &'a [u8])>,
-    payload: &Payload<'a>,
+    call: &PathCall<'a>,
 ) -> Result<(Option<CollectionEdit<'a>>, CallReply<'a>), CallError> {
-    let call = plain(payload)?;
     let unread = UnreadCall::parse(call, true)?;
     let levels = call.path.levels();
     if levels > 0 {
@@ -125,13 +123,4 @@ pub(crate) fn modify<'a>(
 /// Returns whether the operation with a number changes a list or map.
 pub(crate) fn writes(code: u8) -> bool {
     table::find(i64::from(code)).is_some_and(|spec| spec.writes)
-}
-
-fn plain<'p, 'a>(payload: &'p Payload<'a>) -> Result<&'p PathCall<'a>, CallError> {
-    match payload {
-        Payload::Call(call) => Ok(call),
-        Payload::Select { .. } => Err(CallError::NotApplicable(
-            "selections by path expressions are not supported",
-        )),
-    }
 }

@@ -62,12 +62,7 @@ impl CallExpression {
                 .map_err(|error| format!("a context cannot be encoded: {error:?}").into());
             call = Operands::new().encoded(path).encoded(call).list(CALL_BELOW);
         }
-        Operands::new()
-            .int(kind as i64)
-            .int(system)
-            .encoded(call)
-            .operand(&on.into())
-            .of(code::CALL)
+        call_on(kind, system, call, on)
     }
 
     /// Finishes a reading call of lists and maps.
@@ -94,7 +89,22 @@ impl CallExpression {
     }
 }
 
-const COLLECTIONS: i64 = 0;
+/// Returns the operation of an encoded call on a value.
+pub(super) fn call_on(
+    kind: ExpType,
+    system: i64,
+    call: Result<Vec<u8>, Box<str>>,
+    on: impl Into<Expression>,
+) -> Expression {
+    Operands::new()
+        .int(kind as i64)
+        .int(system)
+        .encoded(call)
+        .operand(&on.into())
+        .of(code::CALL)
+}
+
+pub(super) const COLLECTIONS: i64 = 0;
 
 /// Returns the result type of a call on one element of type `value`.
 pub(super) const fn kind_of_one(returns: Returns, value: ExpType) -> ExpType {

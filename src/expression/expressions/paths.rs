@@ -4,6 +4,7 @@ use bitflags::bitflags;
 
 use super::super::code::{self, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
+use super::call::{COLLECTIONS, call_on};
 use super::{Operands, builders};
 use crate::call::level::{AND, BY_EXPRESSION, BY_KEYS, IN_MAP};
 use crate::call::{CALL_SELECT, Context, encode_path};
@@ -190,7 +191,7 @@ pub fn select_by_path(
         PathResult::Tree => kind,
         _ => ExpType::List,
     };
-    call(kind, 0, selection(result, flags, steps), on)
+    call_on(kind, COLLECTIONS, selection(result, flags, steps), on)
 }
 
 /// Returns a list or map (`kind` says which) with a new value for each element that a path reaches;
@@ -204,19 +205,5 @@ pub fn modify_by_path(
     steps: impl IntoIterator<Item = PathStep>,
 ) -> Expression {
     let selection = modification(&value.into(), flags, steps);
-    call(kind, CALL_MODIFIES, selection, on)
-}
-
-fn call(
-    kind: ExpType,
-    system: i64,
-    selection: Result<Vec<u8>, Box<str>>,
-    on: impl Into<Expression>,
-) -> Expression {
-    Operands::new()
-        .int(kind as i64)
-        .int(system)
-        .encoded(selection)
-        .operand(&on.into())
-        .of(code::CALL)
+    call_on(kind, COLLECTIONS | CALL_MODIFIES, selection, on)
 }
