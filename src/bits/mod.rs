@@ -21,6 +21,7 @@ pub(crate) mod code;
 
 pub use policy::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
 
+pub(crate) use code::bit_operations;
 pub(crate) use window::{load as load_bits, store as store_bits};
 
 use self::arguments::{BitModify, BitRange, BitRead, Overwrite, WindowModify};

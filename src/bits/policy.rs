@@ -31,6 +31,18 @@ bitflags! {
     }
 }
 
+impl BitWriteFlags {
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.bits() as u64
+    }
+}
+
+impl BitResizeFlags {
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.bits() as u64
+    }
+}
+
 /// The policy of an operation that writes bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BitPolicy {

@@ -56,9 +56,7 @@ pub(crate) struct PathCall<'a> {
 /// A path of contexts: kinds and values, in turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'a> {
-    levels: u32,
-    trust: Trust,
-    rest: TokenReader<'a>,
+    elements: CallArguments<'a>,
 }
 
 /// The arguments of a call. Each method takes the next one.
@@ -74,64 +72,42 @@ impl<'a> Payload<'a> {
     pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
         // A call of an old client. No list begins with 0, so the forms cannot be confused.
         if let [0, operation, rest @ ..] = bytes {
-            let (left, rest) = match rest {
-                [] => (0, TokenReader::new(rest)),
-                _ => array(rest)?,
+            let arguments = match rest {
+                [] => CallArguments::none(trust),
+                _ => CallArguments::parse(rest, trust)?,
             };
             return Ok(Self::Call(PathCall {
                 path: Path::none(trust),
                 operation: i64::from(*operation),
-                arguments: CallArguments { left, trust, rest },
+                arguments,
             }));
         }
-        let (mut left, mut reader) = array(bytes)?;
-        let first = next_int(&mut left, &mut reader)?;
-        match first {
-            CALL_BELOW | CALL_SELECT => {
-                let path = Path::parse(next_element(&mut left, &mut reader)?, trust)?;
-                let mut rest = CallArguments {
-                    left,
-                    trust,
-                    rest: reader,
-                };
-                if first == CALL_SELECT {
-                    let flags = rest.int()?;
-                    let apply = rest.optional(Self::whole)?;
-                    rest.end()?;
-                    return Ok(Self::Select { path, flags, apply });
-                }
-                let call = rest.element()?;
-                rest.end()?;
-                let (mut left, mut reader) = array(call)?;
-                let operation = next_int(&mut left, &mut reader)?;
-                let arguments = CallArguments {
-                    left,
-                    trust,
-                    rest: reader,
-                };
+        let mut arguments = CallArguments::parse(bytes, trust)?;
+        match arguments.int()? {
+            CALL_SELECT => {
+                let path = Path::parse(arguments.element()?, trust)?;
+                let flags = arguments.int()?;
+                let apply = arguments.optional(CallArguments::element)?;
+                arguments.end()?;
+                Ok(Self::Select { path, flags, apply })
+            }
+            CALL_BELOW => {
+                let path = Path::parse(arguments.element()?, trust)?;
+                let call = arguments.element()?;
+                arguments.end()?;
+                let mut arguments = CallArguments::parse(call, trust)?;
                 Ok(Self::Call(PathCall {
                     path,
-                    operation,
+                    operation: arguments.int()?,
                     arguments,
                 }))
             }
-            operation => {
-                let arguments = CallArguments {
-                    left,
-                    trust,
-                    rest: reader,
-                };
-                Ok(Self::Call(PathCall {
-                    path: Path::none(trust),
-                    operation,
-                    arguments,
-                }))
-            }
+            operation => Ok(Self::Call(PathCall {
+                path: Path::none(trust),
+                operation,
+                arguments,
+            })),
         }
-    }
-
-    fn whole(arguments: &mut CallArguments<'a>) -> Result<&'a [u8], CallError> {
-        arguments.element()
     }
 }
 
@@ -151,50 +127,59 @@ impl<'a> PathCall<'a> {
 impl<'a> Path<'a> {
     const fn none(trust: Trust) -> Self {
         Self {
-            levels: 0,
+            elements: CallArguments::none(trust),
+        }
+    }
+
+    fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
+        let elements = CallArguments::parse(bytes, trust)?;
+        if elements.left == 0 || elements.left % 2 != 0 {
+            return Err(CallError::parameter(format!(
+                "a context path has {} elements: it needs pairs of a kind and a value, at least one",
+                elements.left
+            )));
+        }
+        Ok(Self { elements })
+    }
+
+    /// Returns the number of remaining levels.
+    pub(crate) const fn levels(&self) -> u32 {
+        self.elements.left / 2
+    }
+
+    /// Returns whether its values are in normal form already.
+    pub(crate) const fn trust(&self) -> Trust {
+        self.elements.trust
+    }
+
+    /// Takes the first level: its kind, and the bytes of its value as received.
+    pub(crate) fn next(&mut self) -> Result<Option<(i64, &'a [u8])>, CallError> {
+        self.elements
+            .optional(|elements| Ok((elements.int()?, elements.element()?)))
+    }
+}
+
+impl<'a> CallArguments<'a> {
+    const fn none(trust: Trust) -> Self {
+        Self {
+            left: 0,
             trust,
             rest: TokenReader::new(&[]),
         }
     }
 
+    /// Begins at the first element of the list in `bytes`.
+    #[inline]
     fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
-        let (elements, rest) = array(bytes)?;
-        if elements == 0 || elements % 2 != 0 {
-            return Err(CallError::parameter(format!(
-                "a context path has {elements} elements: it needs pairs of a kind and a value, at least one"
-            )));
+        let mut rest = TokenReader::new(bytes);
+        match rest.token().map_err(CallError::Argument)? {
+            Token::Array(left) => Ok(Self { left, trust, rest }),
+            _ => Err(CallError::parameter(
+                "a call must be a list of an operation's number and its arguments",
+            )),
         }
-        Ok(Self {
-            levels: elements / 2,
-            trust,
-            rest,
-        })
     }
 
-    /// Returns the number of remaining levels.
-    pub(crate) const fn levels(&self) -> u32 {
-        self.levels
-    }
-
-    /// Returns whether its values are in normal form already.
-    pub(crate) const fn trust(&self) -> Trust {
-        self.trust
-    }
-
-    /// Takes the first level: its kind, and the bytes of its value as received.
-    pub(crate) fn next(&mut self) -> Result<Option<(i64, &'a [u8])>, CallError> {
-        if self.levels == 0 {
-            return Ok(None);
-        }
-        self.levels -= 1;
-        let mut one = 1;
-        let kind = next_int(&mut one, &mut self.rest)?;
-        let value = self.rest.element().map_err(CallError::Argument)?;
-        Ok(Some((kind, value)))
-    }
-}
-
-impl<'a> CallArguments<'a> {
     /// Returns the number of remaining arguments.
     pub(crate) const fn left(&self) -> u32 {
         self.left
@@ -225,9 +210,25 @@ impl<'a> CallArguments<'a> {
         read(self).map(Some)
     }
 
+    #[inline]
+    fn take_one(&mut self) -> Result<(), CallError> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            CallError::parameter("a call has fewer arguments than its operation needs")
+        })?;
+        Ok(())
+    }
+
     /// Takes an integer: an index, a rank, a delta of bits.
+    #[inline]
     pub(crate) fn int(&mut self) -> Result<i64, CallError> {
-        next_int(&mut self.left, &mut self.rest)
+        self.take_one()?;
+        match self.rest.token().map_err(CallError::Argument)? {
+            Token::Int(value) => Ok(value),
+            Token::BigInt(value) => Ok(value.cast_signed()),
+            _ => Err(CallError::parameter(
+                "an argument of a call is not the integer that belongs there",
+            )),
+        }
     }
 
     /// Takes an unsigned integer for counts and flags; a negative one wraps to a huge one, as in
@@ -263,13 +264,15 @@ impl<'a> CallArguments<'a> {
             })
     }
 
+    /// Takes one element, and returns its first token.
+    fn scalar(&mut self) -> Result<Token<'a>, CallError> {
+        let element = TokenReader::new(self.element()?).token();
+        element.map_err(CallError::Argument)
+    }
+
     /// Takes a truth value.
     pub(crate) fn bool(&mut self) -> Result<bool, CallError> {
-        let bytes = self.element()?;
-        match TokenReader::new(bytes)
-            .token()
-            .map_err(CallError::Argument)?
-        {
+        match self.scalar()? {
             Token::Bool(value) => Ok(value),
             Token::Int(value) => Ok(value != 0),
             _ => Err(CallError::parameter("an argument is not a truth value")),
@@ -278,11 +281,7 @@ impl<'a> CallArguments<'a> {
 
     /// Takes the bytes of a string or blob, without the subtype byte.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], CallError> {
-        let bytes = self.element()?;
-        match TokenReader::new(bytes)
-            .token()
-            .map_err(CallError::Argument)?
-        {
+        match self.scalar()? {
             Token::Raw([_, rest @ ..]) => Ok(rest),
             Token::Raw([]) => Ok(&[]),
             _ => Err(CallError::parameter("an argument is not a blob")),
@@ -290,8 +289,10 @@ impl<'a> CallArguments<'a> {
     }
 
     /// Takes one element as received.
+    #[inline]
     pub(crate) fn element(&mut self) -> Result<&'a [u8], CallError> {
-        next_element(&mut self.left, &mut self.rest)
+        self.take_one()?;
+        self.rest.element().map_err(CallError::Argument)
     }
 
     /// Takes a value, in normal form.
@@ -400,44 +401,6 @@ pub(crate) fn normal(
             Ok(Cow::Owned(out))
         }
     }
-}
-
-/// Returns the length of the list that `bytes` begin with, and a reader at its first element.
-#[inline]
-fn array(bytes: &[u8]) -> Result<(u32, TokenReader<'_>), CallError> {
-    let mut reader = TokenReader::new(bytes);
-    match reader.token().map_err(CallError::Argument)? {
-        Token::Array(count) => Ok((count, reader)),
-        _ => Err(CallError::parameter(
-            "a call must be a list of an operation's number and its arguments",
-        )),
-    }
-}
-
-#[inline]
-fn next_int(left: &mut u32, reader: &mut TokenReader<'_>) -> Result<i64, CallError> {
-    take_one(left)?;
-    match reader.token().map_err(CallError::Argument)? {
-        Token::Int(value) => Ok(value),
-        Token::BigInt(value) => Ok(value.cast_signed()),
-        _ => Err(CallError::parameter(
-            "an argument of a call is not the integer that belongs there",
-        )),
-    }
-}
-
-#[inline]
-fn next_element<'a>(left: &mut u32, reader: &mut TokenReader<'a>) -> Result<&'a [u8], CallError> {
-    take_one(left)?;
-    reader.element().map_err(CallError::Argument)
-}
-
-#[inline]
-fn take_one(left: &mut u32) -> Result<(), CallError> {
-    *left = left.checked_sub(1).ok_or_else(|| {
-        CallError::parameter("a call has fewer arguments than its operation needs")
-    })?;
-    Ok(())
 }
 
 #[cfg(test)]

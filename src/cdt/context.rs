@@ -22,10 +22,10 @@ use crate::call::level::{
     CREATES_UNORDERED, IN_LIST, IN_MAP, SELECTOR,
 };
 use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, normal};
-use crate::value::msgpack::{Token, TokenReader, element_len};
+use crate::value::msgpack::{Token, TokenReader};
 use crate::value::{
-    EncodePurpose, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, MAX_NESTING, ParticleType,
-    element_to_stored,
+    CodecError, EncodePurpose, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, MAX_NESTING,
+    ParticleType, element_to_stored,
 };
 
 /// One level of a path.
@@ -386,9 +386,9 @@ fn ascend<'a>(
                 replaced.ok_or(NOT_FOUND)?
             }
             ItemShape::Map => {
-                let bytes = view.bytes(*item);
-                let key = element_len(bytes).map_err(CallError::Stored)?;
-                let key = bytes.get(..key).unwrap_or_default();
+                let key = view
+                    .key(*item)
+                    .ok_or(CallError::Stored(CodecError::Truncated))?;
                 let entry = Cow::Owned([key, &*child].concat());
                 CollectionEdit::new(*view, view.flags, vec![ItemSplice::new(*item, entry, 1)])?
             }

@@ -96,9 +96,7 @@ impl PreparedCall {
     ) -> Result<Self, CallError> {
         match spec {
             Some(spec) if action.fits(spec) => Ok(Self { spec, action }),
-            _ => Err(CallError::parameter(format!(
-                "operation {code} on lists and maps has other arguments"
-            ))),
+            _ => Err(other_arguments(code)),
         }
     }
 
@@ -123,6 +121,17 @@ impl PreparedCall {
             Action::Get(selector, returns)
         };
         Self::of_spec(code, spec, action)
+    }
+
+    /// Builds one that returns what the table fixes.
+    pub(crate) fn selecting_fixed(
+        code: u8,
+        selector: Selector<'static>,
+    ) -> Result<Self, CallError> {
+        match find(i64::from(code)).map(|spec| spec.kind) {
+            Some(ActionKind::Select(_, Some(returns))) => Self::selecting(code, selector, returns),
+            _ => Err(other_arguments(code)),
+        }
     }
 
     /// Returns whether it changes a list or map.
@@ -243,6 +252,12 @@ impl<'a> Action<'a> {
         let count = edit.as_ref().map_or(view.count, CollectionEdit::count);
         Ok((edit, CallReply::Int(i64::from(count))))
     }
+}
+
+fn other_arguments(code: u8) -> CallError {
+    CallError::parameter(format!(
+        "operation {code} on lists and maps has other arguments"
+    ))
 }
 
 fn unknown(operation: i64, writes: bool) -> CallError {

@@ -16,6 +16,7 @@
 //! insertion then changes a few bytes of index, not a table of N entries. Lists of strings of all
 //! lengths need offsets; an insertion copies them and adds its length to all later ones.
 
+use super::packed::Packed;
 use crate::value::CodecError;
 
 /// Above this number of runs, offsets are used: a search reads runs one by one, and this many fill
@@ -32,15 +33,7 @@ pub(super) const RUN_BYTES: usize = 8;
 pub(super) enum ItemIndex<'a> {
     None,
     Runs(&'a [[u8; RUN_BYTES]]),
-    Offsets(Offsets<'a>),
-}
-
-/// Offsets of items, by entry width.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Offsets<'a> {
-    One(&'a [u8]),
-    Two(&'a [[u8; 2]]),
-    Four(&'a [[u8; 4]]),
+    Offsets(Packed<'a>),
 }
 
 /// Consecutive items of equal width in bytes.
@@ -78,16 +71,10 @@ impl<'a> ItemIndex<'a> {
                 (runs, []) => Self::Runs(runs),
                 _ => return Err(CodecError::BadIndex),
             },
-            1 => Self::Offsets(Offsets::One(data)),
-            2 => match data.as_chunks() {
-                (entries, []) => Self::Offsets(Offsets::Two(entries)),
-                _ => return Err(CodecError::BadIndex),
-            },
-            4 => match data.as_chunks() {
-                (entries, []) => Self::Offsets(Offsets::Four(entries)),
-                _ => return Err(CodecError::BadIndex),
-            },
-            _ => return Err(CodecError::BadIndex),
+            width => {
+                let offsets = Packed::of(usize::from(width), data);
+                Self::Offsets(offsets.ok_or(CodecError::BadIndex)?)
+            }
         };
         let fits = match index {
             Self::None => true,
@@ -129,29 +116,6 @@ impl<'a> ItemIndex<'a> {
                 Some(start)
             }
             Self::Offsets(offsets) => offsets.load(at as usize),
-        }
-    }
-}
-
-impl Offsets<'_> {
-    pub(super) const fn len(&self) -> usize {
-        match self {
-            Self::One(entries) => entries.len(),
-            Self::Two(entries) => entries.len(),
-            Self::Four(entries) => entries.len(),
-        }
-    }
-
-    #[inline]
-    pub(super) fn load(&self, at: usize) -> Option<usize> {
-        match self {
-            Self::One(entries) => entries.get(at).map(|entry| usize::from(*entry)),
-            Self::Two(entries) => entries
-                .get(at)
-                .map(|entry| usize::from(u16::from_le_bytes(*entry))),
-            Self::Four(entries) => entries
-                .get(at)
-                .map(|entry| u32::from_le_bytes(*entry) as usize),
         }
     }
 }

@@ -3,11 +3,11 @@
 //! Nothing here decodes a list or map to read or edit a part of it. A call goes through these
 //! steps:
 //!
-//! 1. `dispatch` finds the operation (`table`, `code`) and parses its arguments (`action`).
+//! 1. `dispatch` finds the operation (`table`) and parses its arguments (`action`).
 //!    Operations built in this process have them parsed already.
 //! 2. `context` follows the call's path into nested lists and maps, if it has one.
 //! 3. [`CollectionView`] parses the head of the list or map: count, flags, index data (`index`,
-//!    `ranks`), start of the items. Lists and maps are both rows of items (`shape`, `segment`); a
+//!    `ranks`, `packed`), start of the items. Lists and maps are both rows of items (`shape`, `segment`); a
 //!    map's item is a key with its value.
 //! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), at the
 //!    costs that the index allows.
@@ -33,6 +33,7 @@ mod insert;
 mod new_index;
 mod new_ranks;
 mod number;
+mod packed;
 mod policy;
 mod put;
 mod range;
@@ -55,8 +56,6 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) mod code;
-
 pub use policy::{ListPolicy, ListSortFlags, ListWriteFlags, MapPolicy, MapWriteFlags};
 pub use returns::{ListReturn, ListReturnType, MapReturn, MapReturnType};
 
@@ -65,23 +64,25 @@ pub(crate) use dispatch::PreparedCall;
 pub(crate) use edit::CollectionEdit;
 pub(crate) use insert::Items;
 pub(crate) use number::Number;
+pub(crate) use range::resolve;
 pub(crate) use returns::{ReturnKind, Returns};
-pub(crate) use select::Selector;
+pub(crate) use select::{Selector, locate};
 pub(crate) use selections::{list_selections, map_selections};
+pub(crate) use shape::ItemShape;
 pub(crate) use sought::Sought;
+pub(crate) use table::code;
+pub(crate) use view::CollectionView;
 
 use dispatch::UnreadCall;
-use view::CollectionView;
 
-use crate::call::{CallError, CallReply, PathCall, Payload};
+use crate::call::{CallError, CallReply, PathCall};
 use crate::value::{CodecError, MAX_NESTING, ParticleType};
 
 /// Executes a reading call. `current` is the type and stored value of the bin.
 pub(crate) fn read<'a>(
     current: (ParticleType, &'a [u8]),
-    payload: &Payload<'a>,
+    call: &PathCall<'a>,
 ) -> Result<CallReply<'a>, CallError> {
-    let call = plain(payload)?;
     let (kind, bin) = current;
     let unread = UnreadCall::parse(call, false)?;
     let (_, reply) = if call.path.levels() > 0 {
@@ -97,9 +98,8 @@ pub(crate) fn read<'a>(
 /// May create a missing bin.
 pub(crate) fn modify<'a>(
     current: Option<(ParticleType, &'a [u8])>,
-    payload: &Payload<'a>,
+    call: &PathCall<'a>,
 ) -> Result<(Option<CollectionEdit<'a>>, CallReply<'a>), CallError> {
-    let call = plain(payload)?;
     let unread = UnreadCall::parse(call, true)?;
     let levels = call.path.levels();
     if levels > 0 {
@@ -123,13 +123,4 @@ pub(crate) fn modify<'a>(
 /// Returns whether the operation with a number changes a list or map.
 pub(crate) fn writes(code: u8) -> bool {
     table::find(i64::from(code)).is_some_and(|spec| spec.writes)
-}
-
-fn plain<'p, 'a>(payload: &'p Payload<'a>) -> Result<&'p PathCall<'a>, CallError> {
-    match payload {
-        Payload::Call(call) => Ok(call),
-        Payload::Select { .. } => Err(CallError::NotApplicable(
-            "selections by path expressions are not supported",
-        )),
-    }
 }

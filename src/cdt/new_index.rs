@@ -3,7 +3,8 @@
 //! `index` describes and reads the stored form.
 
 use super::cost;
-use super::index::{FORM_RUNS, ItemIndex, ItemRun, MAX_RUNS, Offsets, RUN_BYTES};
+use super::index::{FORM_RUNS, ItemIndex, ItemRun, MAX_RUNS, RUN_BYTES};
+use super::packed::{Packed, width_of, write_number};
 use super::shape::ItemShape;
 use super::splice::ItemSplice;
 use super::view::CollectionView;
@@ -37,7 +38,7 @@ impl NewIndex {
         let mut runs = RunWriter::default();
         match view.index {
             // Offsets never become runs again: finding out would cost a walk at each edit.
-            ItemIndex::Offsets(_) => return Ok(Self::Moved(entry_width(content_len))),
+            ItemIndex::Offsets(_) => return Ok(Self::Moved(width_of(content_len))),
             ItemIndex::Runs(old) => {
                 runs.splice(
                     old.iter().map(|run| Ok(ItemRun::load(*run))),
@@ -60,7 +61,7 @@ impl NewIndex {
         Ok(if runs.runs.len() <= MAX_RUNS {
             Self::Runs(runs.runs)
         } else {
-            Self::Unrolled(runs.runs, entry_width(content_len))
+            Self::Unrolled(runs.runs, width_of(content_len))
         })
     }
 
@@ -94,7 +95,7 @@ impl NewIndex {
                 let mut start = 0;
                 for run in runs {
                     for _ in 0..run.count {
-                        write_entry(start, *width, out);
+                        write_number(start, *width, out);
                         start += run.width as usize;
                     }
                 }
@@ -111,7 +112,7 @@ impl NewIndex {
 
 /// Appends the old offsets with the splices applied.
 fn write_moved(
-    old: &Offsets<'_>,
+    old: &Packed<'_>,
     shape: ItemShape,
     splices: &[ItemSplice<'_>],
     width: usize,
@@ -122,30 +123,13 @@ fn write_moved(
         old.write_moved(next, splice.removed.at as usize, by, width, out);
         let mut start = splice.removed.start.wrapping_add_signed(by);
         for len in splice.inserted_lens(shape) {
-            write_entry(start, width, out);
+            write_number(start, width, out);
             start += len;
         }
         next = (splice.removed.at + splice.removed.count) as usize;
         by += splice.growth();
     }
     old.write_moved(next, old.len(), by, width, out);
-}
-
-/// Returns the least width of an entry for items of `content_len` bytes.
-const fn entry_width(content_len: usize) -> usize {
-    match content_len {
-        0..=0xff => 1,
-        0x100..=0xffff => 2,
-        _ => 4,
-    }
-}
-
-fn write_entry(offset: usize, width: usize, out: &mut Vec<u8>) {
-    match width {
-        1 => out.push(offset as u8),
-        2 => out.extend_from_slice(&(offset as u16).to_le_bytes()),
-        _ => out.extend_from_slice(&(offset as u32).to_le_bytes()),
-    }
 }
 
 /// Collects runs, joining neighbours of equal width.
@@ -214,7 +198,7 @@ impl RunWriter {
     }
 }
 
-impl Offsets<'_> {
+impl Packed<'_> {
     /// Appends the entries of the positions `from..to`, each shifted by `by` bytes, in entries of
     /// `width` bytes.
     fn write_moved(&self, from: usize, to: usize, by: isize, width: usize, out: &mut Vec<u8>) {
@@ -248,7 +232,7 @@ impl Offsets<'_> {
             }
             _ => {
                 for offset in (from..to).filter_map(|at| self.load(at)) {
-                    write_entry(offset.wrapping_add_signed(by), width, out);
+                    write_number(offset.wrapping_add_signed(by), width, out);
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use super::cost;
 use super::elements::{Elements, sorting};
+use super::packed::write_number;
 use super::ranks::{Ranks, entry_width};
 use super::shape::ItemShape;
 use super::splice::ItemSplice;
@@ -82,18 +83,9 @@ impl NewRanks {
     /// Appends the ranks.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         cost::copy(self.len());
-        match entry_width(self.positions.len() as u32) {
-            1 => out.extend(self.positions.iter().map(|at| *at as u8)),
-            2 => {
-                for at in &self.positions {
-                    out.extend_from_slice(&(*at as u16).to_le_bytes());
-                }
-            }
-            _ => {
-                for at in &self.positions {
-                    out.extend_from_slice(&at.to_le_bytes());
-                }
-            }
+        let width = entry_width(self.positions.len() as u32);
+        for at in &self.positions {
+            write_number(*at as usize, width, out);
         }
     }
 }

@@ -4,14 +4,12 @@
 //! little-endian, in 1, 2 or 4 bytes, the fewest that hold every position. Position breaks ties of
 //! equal values.
 
+use super::packed::{Packed, width_of};
 use crate::value::CodecError;
 
 /// Positions by rank, in stored form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ranks<'a> {
-    entries: &'a [u8],
-    width: usize,
-}
+pub(crate) struct Ranks<'a>(Packed<'a>);
 
 impl<'a> Ranks<'a> {
     /// Splits the ranks of `count` entries from the front of index data.
@@ -24,32 +22,19 @@ impl<'a> Ranks<'a> {
             .checked_mul(width)
             .and_then(|len| data.split_at_checked(len))
             .ok_or(CodecError::BadIndex)?;
-        Ok((Some(Self { entries, width }), rest))
+        Ok((Packed::of(width, entries).map(Self), rest))
     }
 
     /// Returns the position of the entry with a valid rank. Damaged data may yield an invalid
     /// position.
     #[inline]
     pub(super) fn position(&self, rank: u32) -> u32 {
-        let start = rank as usize * self.width;
-        let entry = self.entries.get(start..).unwrap_or_default();
-        match self.width {
-            1 => entry.first().map_or(u32::MAX, |entry| u32::from(*entry)),
-            2 => entry
-                .first_chunk()
-                .map_or(u32::MAX, |entry| u32::from(u16::from_le_bytes(*entry))),
-            _ => entry
-                .first_chunk()
-                .map_or(u32::MAX, |entry| u32::from_le_bytes(*entry)),
-        }
+        let position = self.0.load(rank as usize);
+        position.map_or(u32::MAX, |position| position as u32)
     }
 }
 
 /// Returns the fewest bytes that hold every position of `count` entries.
 pub(super) const fn entry_width(count: u32) -> usize {
-    match count {
-        0..=0x100 => 1,
-        0x101..=0x1_0000 => 2,
-        _ => 4,
-    }
+    width_of(count.saturating_sub(1) as usize)
 }

@@ -274,17 +274,12 @@ pub(crate) fn locate(
     view: &CollectionView<'_>,
     selector: &Selector<'_>,
 ) -> Result<Option<ItemSegment>, CallError> {
-    let places = match selector {
-        Selector::Index(index) => match resolve(view.count, *index) {
-            Some(at) => SelectedPlaces::row(at, 1),
-            None => return Ok(None),
-        },
-        Selector::Rank(rank) => match resolve(view.count, *rank) {
-            Some(rank) => by_rank(view, rank, 1)?,
-            None => return Ok(None),
-        },
-        _ => select(view, selector, &mut Returns::new(ReturnKind::None))?,
-    };
+    if let Selector::Index(at) | Selector::Rank(at) = selector
+        && resolve(view.count, *at).is_none()
+    {
+        return Ok(None);
+    }
+    let places = select(view, selector, &mut Returns::new(ReturnKind::None))?;
     match places {
         SelectedPlaces::Row { count: 0, .. } => Ok(None),
         SelectedPlaces::Row {

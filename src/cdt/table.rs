@@ -1,6 +1,5 @@
 //! The table of operations on lists and maps: one row each.
 
-use super::code as c;
 use super::policy::MapWriteFlags;
 use super::returns::{ReturnKind, Returns};
 use super::shape::ItemShape;
@@ -128,83 +127,93 @@ const fn fixed(by: SelectorKind, kind: ReturnKind, inverted: bool) -> ActionKind
 const ADD: Option<MapWriteFlags> = Some(MapWriteFlags::CREATE_ONLY);
 const REPLACE: Option<MapWriteFlags> = Some(MapWriteFlags::UPDATE_ONLY);
 
-/// All operations, by number.
-#[rustfmt::skip]
-static TABLE: [OpSpec; 72] = [
-    list(c::LIST_SET_TYPE, 1, 1, ActionKind::SetType),
-    list(c::LIST_APPEND, 1, 3, ActionKind::Append(Arity::One)),
-    list(c::LIST_APPEND_ITEMS, 1, 3, ActionKind::Append(Arity::Several)),
-    list(c::LIST_INSERT, 2, 3, ActionKind::Insert(Arity::One)),
-    list(c::LIST_INSERT_ITEMS, 2, 3, ActionKind::Insert(Arity::Several)),
-    list(c::LIST_POP, 1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false)),
-    list(c::LIST_POP_RANGE, 1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false)),
-    list(c::LIST_REMOVE, 1, 1, fixed(SelectorKind::Index, ReturnKind::Count, false)),
-    list(c::LIST_REMOVE_RANGE, 1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, false)),
-    list(c::LIST_SET, 2, 3, ActionKind::Set),
-    list(c::LIST_TRIM, 2, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, true)),
-    list(c::LIST_CLEAR, 0, 0, ActionKind::Clear),
-    list(c::LIST_INCREMENT, 1, 4, ActionKind::IncrementElement),
-    list(c::LIST_SORT, 0, 1, ActionKind::Sort),
-    list_read(c::LIST_SIZE, 0, 0, ActionKind::Size),
-    list_read(c::LIST_GET, 1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false)),
-    list_read(c::LIST_GET_RANGE, 1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false)),
-    list_read(c::LIST_GET_BY_INDEX, 2, 2, by(SelectorKind::Index)),
-    list_read(c::LIST_GET_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
-    list_read(c::LIST_GET_BY_RANK, 2, 2, by(SelectorKind::Rank)),
-    list_read(c::LIST_GET_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
-    list_read(c::LIST_GET_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
-    list_read(c::LIST_GET_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
-    list_read(c::LIST_GET_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
-    list_read(c::LIST_GET_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
-    list_read(c::LIST_GET_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
-    list(c::LIST_REMOVE_BY_INDEX, 2, 2, by(SelectorKind::Index)),
-    list(c::LIST_REMOVE_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
-    list(c::LIST_REMOVE_BY_RANK, 2, 2, by(SelectorKind::Rank)),
-    list(c::LIST_REMOVE_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
-    list(c::LIST_REMOVE_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
-    list(c::LIST_REMOVE_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
-    list(c::LIST_REMOVE_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
-    list(c::LIST_REMOVE_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
-    list(c::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
+/// Defines the numbers of the operations, as Aerospike has them, and the table.
+macro_rules! operations {
+    ($($code:ident $number:literal $row:ident($($description:expr),*);)*) => {
+        pub(crate) mod code {
+            $(pub(crate) const $code: u8 = $number;)*
+        }
 
-    map(c::MAP_SET_TYPE, 1, 1, ActionKind::SetType),
-    map(c::MAP_ADD, 2, 3, ActionKind::Put(Arity::One, ADD)),
-    map(c::MAP_ADD_ITEMS, 1, 2, ActionKind::Put(Arity::Several, ADD)),
-    map(c::MAP_PUT, 2, 4, ActionKind::Put(Arity::One, None)),
-    map(c::MAP_PUT_ITEMS, 1, 3, ActionKind::Put(Arity::Several, None)),
-    map(c::MAP_REPLACE, 2, 2, ActionKind::Put(Arity::One, REPLACE)),
-    map(c::MAP_REPLACE_ITEMS, 1, 1, ActionKind::Put(Arity::Several, REPLACE)),
-    map(c::MAP_INCREMENT, 1, 3, ActionKind::IncrementValue(Sign::Plus)),
-    map(c::MAP_DECREMENT, 1, 3, ActionKind::IncrementValue(Sign::Minus)),
-    map(c::MAP_CLEAR, 0, 0, ActionKind::Clear),
-    map(c::MAP_REMOVE_BY_KEY, 2, 2, by(SelectorKind::Key)),
-    map(c::MAP_REMOVE_BY_INDEX, 2, 2, by(SelectorKind::Index)),
-    map(c::MAP_REMOVE_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
-    map(c::MAP_REMOVE_BY_RANK, 2, 2, by(SelectorKind::Rank)),
-    map(c::MAP_REMOVE_BY_KEY_LIST, 2, 2, by(SelectorKind::Keys)),
-    map(c::MAP_REMOVE_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
-    map(c::MAP_REMOVE_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
-    map(c::MAP_REMOVE_BY_KEY_INTERVAL, 2, 3, by(SelectorKind::KeyInterval)),
-    map(c::MAP_REMOVE_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
-    map(c::MAP_REMOVE_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
-    map(c::MAP_REMOVE_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
-    map(c::MAP_REMOVE_BY_KEY_REL_INDEX_RANGE, 3, 4, by(SelectorKind::KeyRelative)),
-    map(c::MAP_REMOVE_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
-    map_read(c::MAP_SIZE, 0, 0, ActionKind::Size),
-    map_read(c::MAP_GET_BY_KEY, 2, 2, by(SelectorKind::Key)),
-    map_read(c::MAP_GET_BY_INDEX, 2, 2, by(SelectorKind::Index)),
-    map_read(c::MAP_GET_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
-    map_read(c::MAP_GET_BY_RANK, 2, 2, by(SelectorKind::Rank)),
-    map_read(c::MAP_GET_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
-    map_read(c::MAP_GET_BY_KEY_INTERVAL, 2, 3, by(SelectorKind::KeyInterval)),
-    map_read(c::MAP_GET_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
-    map_read(c::MAP_GET_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
-    map_read(c::MAP_GET_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
-    map_read(c::MAP_GET_BY_KEY_LIST, 2, 2, by(SelectorKind::Keys)),
-    map_read(c::MAP_GET_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
-    map_read(c::MAP_GET_BY_KEY_REL_INDEX_RANGE, 3, 4, by(SelectorKind::KeyRelative)),
-    map_read(c::MAP_GET_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
-];
+        /// All operations, by number.
+        static TABLE: [OpSpec; 72] = [$($row(code::$code, $($description),*)),*];
+    };
+}
+
+operations! {
+    LIST_SET_TYPE 0 list(1, 1, ActionKind::SetType);
+    LIST_APPEND 1 list(1, 3, ActionKind::Append(Arity::One));
+    LIST_APPEND_ITEMS 2 list(1, 3, ActionKind::Append(Arity::Several));
+    LIST_INSERT 3 list(2, 3, ActionKind::Insert(Arity::One));
+    LIST_INSERT_ITEMS 4 list(2, 3, ActionKind::Insert(Arity::Several));
+    LIST_POP 5 list(1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false));
+    LIST_POP_RANGE 6 list(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false));
+    LIST_REMOVE 7 list(1, 1, fixed(SelectorKind::Index, ReturnKind::Count, false));
+    LIST_REMOVE_RANGE 8 list(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, false));
+    LIST_SET 9 list(2, 3, ActionKind::Set);
+    LIST_TRIM 10 list(2, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, true));
+    LIST_CLEAR 11 list(0, 0, ActionKind::Clear);
+    LIST_INCREMENT 12 list(1, 4, ActionKind::IncrementElement);
+    LIST_SORT 13 list(0, 1, ActionKind::Sort);
+    LIST_SIZE 16 list_read(0, 0, ActionKind::Size);
+    LIST_GET 17 list_read(1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false));
+    LIST_GET_RANGE 18 list_read(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false));
+    LIST_GET_BY_INDEX 19 list_read(2, 2, by(SelectorKind::Index));
+    LIST_GET_BY_VALUE 20 list_read(2, 2, by(SelectorKind::FirstValue));
+    LIST_GET_BY_RANK 21 list_read(2, 2, by(SelectorKind::Rank));
+    LIST_GET_ALL_BY_VALUE 22 list_read(2, 2, by(SelectorKind::Value));
+    LIST_GET_BY_VALUE_LIST 23 list_read(2, 2, by(SelectorKind::Values));
+    LIST_GET_BY_INDEX_RANGE 24 list_read(2, 3, by(SelectorKind::IndexRange));
+    LIST_GET_BY_VALUE_INTERVAL 25 list_read(2, 3, by(SelectorKind::ValueInterval));
+    LIST_GET_BY_RANK_RANGE 26 list_read(2, 3, by(SelectorKind::RankRange));
+    LIST_GET_BY_VALUE_REL_RANK_RANGE 27 list_read(3, 4, by(SelectorKind::ValueRelative));
+    LIST_REMOVE_BY_INDEX 32 list(2, 2, by(SelectorKind::Index));
+    LIST_REMOVE_BY_VALUE 33 list(2, 2, by(SelectorKind::FirstValue));
+    LIST_REMOVE_BY_RANK 34 list(2, 2, by(SelectorKind::Rank));
+    LIST_REMOVE_ALL_BY_VALUE 35 list(2, 2, by(SelectorKind::Value));
+    LIST_REMOVE_BY_VALUE_LIST 36 list(2, 2, by(SelectorKind::Values));
+    LIST_REMOVE_BY_INDEX_RANGE 37 list(2, 3, by(SelectorKind::IndexRange));
+    LIST_REMOVE_BY_VALUE_INTERVAL 38 list(2, 3, by(SelectorKind::ValueInterval));
+    LIST_REMOVE_BY_RANK_RANGE 39 list(2, 3, by(SelectorKind::RankRange));
+    LIST_REMOVE_BY_VALUE_REL_RANK_RANGE 40 list(3, 4, by(SelectorKind::ValueRelative));
+
+    MAP_SET_TYPE 64 map(1, 1, ActionKind::SetType);
+    MAP_ADD 65 map(2, 3, ActionKind::Put(Arity::One, ADD));
+    MAP_ADD_ITEMS 66 map(1, 2, ActionKind::Put(Arity::Several, ADD));
+    MAP_PUT 67 map(2, 4, ActionKind::Put(Arity::One, None));
+    MAP_PUT_ITEMS 68 map(1, 3, ActionKind::Put(Arity::Several, None));
+    MAP_REPLACE 69 map(2, 2, ActionKind::Put(Arity::One, REPLACE));
+    MAP_REPLACE_ITEMS 70 map(1, 1, ActionKind::Put(Arity::Several, REPLACE));
+    MAP_INCREMENT 73 map(1, 3, ActionKind::IncrementValue(Sign::Plus));
+    MAP_DECREMENT 74 map(1, 3, ActionKind::IncrementValue(Sign::Minus));
+    MAP_CLEAR 75 map(0, 0, ActionKind::Clear);
+    MAP_REMOVE_BY_KEY 76 map(2, 2, by(SelectorKind::Key));
+    MAP_REMOVE_BY_INDEX 77 map(2, 2, by(SelectorKind::Index));
+    MAP_REMOVE_BY_VALUE 78 map(2, 2, by(SelectorKind::FirstValue));
+    MAP_REMOVE_BY_RANK 79 map(2, 2, by(SelectorKind::Rank));
+    MAP_REMOVE_BY_KEY_LIST 81 map(2, 2, by(SelectorKind::Keys));
+    MAP_REMOVE_ALL_BY_VALUE 82 map(2, 2, by(SelectorKind::Value));
+    MAP_REMOVE_BY_VALUE_LIST 83 map(2, 2, by(SelectorKind::Values));
+    MAP_REMOVE_BY_KEY_INTERVAL 84 map(2, 3, by(SelectorKind::KeyInterval));
+    MAP_REMOVE_BY_INDEX_RANGE 85 map(2, 3, by(SelectorKind::IndexRange));
+    MAP_REMOVE_BY_VALUE_INTERVAL 86 map(2, 3, by(SelectorKind::ValueInterval));
+    MAP_REMOVE_BY_RANK_RANGE 87 map(2, 3, by(SelectorKind::RankRange));
+    MAP_REMOVE_BY_KEY_REL_INDEX_RANGE 88 map(3, 4, by(SelectorKind::KeyRelative));
+    MAP_REMOVE_BY_VALUE_REL_RANK_RANGE 89 map(3, 4, by(SelectorKind::ValueRelative));
+    MAP_SIZE 96 map_read(0, 0, ActionKind::Size);
+    MAP_GET_BY_KEY 97 map_read(2, 2, by(SelectorKind::Key));
+    MAP_GET_BY_INDEX 98 map_read(2, 2, by(SelectorKind::Index));
+    MAP_GET_BY_VALUE 99 map_read(2, 2, by(SelectorKind::FirstValue));
+    MAP_GET_BY_RANK 100 map_read(2, 2, by(SelectorKind::Rank));
+    MAP_GET_ALL_BY_VALUE 102 map_read(2, 2, by(SelectorKind::Value));
+    MAP_GET_BY_KEY_INTERVAL 103 map_read(2, 3, by(SelectorKind::KeyInterval));
+    MAP_GET_BY_INDEX_RANGE 104 map_read(2, 3, by(SelectorKind::IndexRange));
+    MAP_GET_BY_VALUE_INTERVAL 105 map_read(2, 3, by(SelectorKind::ValueInterval));
+    MAP_GET_BY_RANK_RANGE 106 map_read(2, 3, by(SelectorKind::RankRange));
+    MAP_GET_BY_KEY_LIST 107 map_read(2, 2, by(SelectorKind::Keys));
+    MAP_GET_BY_VALUE_LIST 108 map_read(2, 2, by(SelectorKind::Values));
+    MAP_GET_BY_KEY_REL_INDEX_RANGE 109 map_read(3, 4, by(SelectorKind::KeyRelative));
+    MAP_GET_BY_VALUE_REL_RANK_RANGE 110 map_read(3, 4, by(SelectorKind::ValueRelative));
+}
 
 /// The row of each number in the table; beyond its end for unused numbers.
 static PLACES: [u8; 256] = {

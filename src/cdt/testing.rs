@@ -6,7 +6,7 @@ use super::shape::ItemShape;
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind};
 use super::view::CollectionView;
 use super::{modify, read};
-use crate::call::{CallError, CallWriter, PathCall, Payload, Trust, below};
+use crate::call::{CallError, CallWriter, PathCall, Trust, below};
 use crate::value::testing::decode;
 use crate::value::{EncodePurpose, ListOrder, Map, MapOrder, ParticleType, Value};
 
@@ -106,13 +106,13 @@ impl Bin {
         writes: bool,
         call: &[u8],
     ) -> Result<Value, CallError> {
-        let payload = Payload::parse(call, trust)?;
+        let call = PathCall::parse(call, trust)?;
         let current = self
             .0
             .as_ref()
             .map(|(kind, bytes)| (*kind, bytes.as_slice()));
         let (new, reply) = if writes {
-            let (edit, reply) = modify(current, &payload)?;
+            let (edit, reply) = modify(current, &call)?;
             let new = edit.map(|edit| {
                 let mut out = vec![0xaa];
                 edit.write(&mut out);
@@ -130,7 +130,7 @@ impl Bin {
             };
             (
                 None,
-                read(current, &payload)?
+                read(current, &call)?
                     .to_value()
                     .map_err(CallError::Stored)?,
             )

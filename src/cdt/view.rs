@@ -9,6 +9,7 @@ use super::ranks::Ranks;
 use super::segment::ItemSegment;
 use super::shape::ItemShape;
 use crate::call::CallError;
+use crate::value::msgpack::element_len;
 use crate::value::{CodecError, Container, FLAG_ORDERED, FLAG_VALUE_ORDERED, ParticleType};
 
 /// An encoded list or map. Cheap to copy.
@@ -82,7 +83,7 @@ impl<'a> CollectionView<'a> {
     }
 
     /// Returns whether this is a list that keeps its elements sorted.
-    pub(super) fn is_ordered_list(&self) -> bool {
+    pub(crate) fn is_ordered_list(&self) -> bool {
         self.shape == ItemShape::List && self.flags & FLAG_ORDERED != 0
     }
 
@@ -147,6 +148,17 @@ impl<'a> CollectionView<'a> {
     /// Returns the value of a segment of one item.
     pub(crate) fn value(&self, segment: ItemSegment) -> &'a [u8] {
         self.shape.value_of(self.bytes(segment))
+    }
+
+    /// Returns the key of a segment of one item; `None` in a list.
+    pub(crate) fn key(&self, segment: ItemSegment) -> Option<&'a [u8]> {
+        match self.shape {
+            ItemShape::List => None,
+            ItemShape::Map => {
+                let entry = self.bytes(segment);
+                entry.get(..element_len(entry).ok()?)
+            }
+        }
     }
 
     /// Returns the gap after the last item.

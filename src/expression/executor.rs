@@ -1,11 +1,18 @@
 //! Execution of encoded calls on lists and maps, bits and sketches, selections by paths included.
 //! Operations and expressions share it.
 
+use std::borrow::Cow;
+
 use super::path::{ElementProgram, PathSelection, select};
-use crate::call::{CallError, CallReply, CallSystem, PathCall, Payload};
+use crate::call::{CallError, CallReply, CallSystem, Payload};
 use crate::cdt::CollectionEdit;
 use crate::value::ParticleType;
 use crate::{bits, cdt, hll};
+
+/// Bits and sketches have nothing inside.
+const NO_PATHS: CallError = CallError::Parameter(Cow::Borrowed(
+    "a selection by a path: only lists and maps have paths",
+));
 
 /// The change that a call makes to a value.
 pub(crate) enum CallChange<'a> {
@@ -29,9 +36,10 @@ pub(super) fn read<'a, P: ElementProgram>(
                 PathSelection::Applied(..) => Ok(CallReply::Nil),
             }
         }
-        (CallSystem::Collections, payload) => cdt::read(current, &payload),
-        (CallSystem::Bits, payload) => bits::read(current, &single(payload)?),
-        (CallSystem::Hll, payload) => hll::read(current, &single(payload)?),
+        (_, Payload::Select { .. }) => Err(NO_PATHS),
+        (CallSystem::Collections, Payload::Call(call)) => cdt::read(current, &call),
+        (CallSystem::Bits, Payload::Call(call)) => bits::read(current, &call),
+        (CallSystem::Hll, Payload::Call(call)) => hll::read(current, &call),
     }
 }
 
@@ -51,16 +59,17 @@ pub(super) fn modify<'a, P: ElementProgram>(
                 }
             })
         }
-        (CallSystem::Collections, payload) => {
-            let (edit, reply) = cdt::modify(current, &payload)?;
+        (_, Payload::Select { .. }) => Err(NO_PATHS),
+        (CallSystem::Collections, Payload::Call(call)) => {
+            let (edit, reply) = cdt::modify(current, &call)?;
             Ok((edit.map_or(CallChange::None, CallChange::Edited), reply))
         }
-        (CallSystem::Bits, payload) => {
-            let blob = bits::modify(current, &single(payload)?)?;
+        (CallSystem::Bits, Payload::Call(call)) => {
+            let blob = bits::modify(current, &call)?;
             Ok((changed(ParticleType::Blob, blob), CallReply::Nil))
         }
-        (CallSystem::Hll, payload) => {
-            let (sketch, reply) = hll::modify(current, &single(payload)?)?;
+        (CallSystem::Hll, Payload::Call(call)) => {
+            let (sketch, reply) = hll::modify(current, &call)?;
             Ok((changed(ParticleType::Hll, sketch), reply))
         }
     }
@@ -68,14 +77,4 @@ pub(super) fn modify<'a, P: ElementProgram>(
 
 fn changed<'a>(kind: ParticleType, value: Option<Vec<u8>>) -> CallChange<'a> {
     value.map_or(CallChange::None, |value| CallChange::Value(kind, value))
-}
-
-/// Returns the call of a payload that selects nothing: bits and sketches have nothing inside.
-fn single(payload: Payload<'_>) -> Result<PathCall<'_>, CallError> {
-    match payload {
-        Payload::Call(call) => Ok(call),
-        Payload::Select { .. } => Err(CallError::parameter(
-            "a selection by a path: only lists and maps have paths",
-        )),
-    }
 }

@@ -12,12 +12,12 @@ use crate::call::level::{
     AND, BY_EXPRESSION, BY_INDEX, BY_KEY, BY_KEYS, BY_RANK, BY_VALUE, IN_LIST, IN_MAP, SELECTOR,
 };
 use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, normal};
-use crate::value::msgpack::{
-    Token, TokenReader, write_array_header, write_flags_header, write_map_header,
-};
-use crate::value::order::{compare, compare_lookups, compare_total};
+use crate::cdt::{CollectionView, ItemShape, Selector, locate, resolve};
+use crate::value::msgpack::{Token, TokenReader};
+use crate::value::order::{compare, compare_lookups};
 use crate::value::{
-    CodecError, Container, EncodePurpose, FLAG_ORDERED, FLAG_PERSIST_INDEX, ParticleType, from_wire,
+    CodecError, Container, EncodePurpose, FLAG_PERSIST_INDEX, ParticleType, Spans, from_wire,
+    write_list_head, write_map_head,
 };
 
 /// The most levels: Aerospike's limit.
@@ -64,8 +64,8 @@ enum PathOutput {
 /// One level of a path.
 struct PathLevel<'a, P> {
     by: StepSelector<'a, P>,
-    /// The container type that the level accepts; `None` accepts lists and maps.
-    only: Option<ExpType>,
+    /// The shape that the level accepts; `None` accepts lists and maps.
+    only: Option<ItemShape>,
     and: Option<P>,
 }
 
@@ -157,7 +157,7 @@ pub(super) fn select<P: ElementProgram>(
         }
         PathOutput::Tree => Ok(PathSelection::Reply(CallReply::Element(Cow::Owned(out)))),
         _ => {
-            put_head(ExpType::List, leaves, 0, 0, &mut out);
+            put_head(ItemShape::List, leaves, 0, 0, &mut out)?;
             Ok(PathSelection::Reply(CallReply::Element(Cow::Owned(out))))
         }
     }
@@ -204,8 +204,8 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>
         };
         let only = match kind & !SELECTOR {
             0 => None,
-            IN_LIST => Some(ExpType::List),
-            IN_MAP => Some(ExpType::Map),
+            IN_LIST => Some(ItemShape::List),
+            IN_MAP => Some(ItemShape::Map),
             _ => return Err(unknown_level(kind)),
         };
         levels.push(PathLevel {
@@ -286,17 +286,19 @@ impl<P: ElementProgram> PathWalk<'_, P> {
         let Some((level, below)) = levels.split_first() else {
             return Ok(());
         };
-        let (kind, head) = head_of(bytes)?;
+        let shape = ItemShape::of_element(bytes);
+        let shape = shape.ok_or(CallError::Stored(CodecError::NotAContainer))?;
+        let view = CollectionView::parse(shape, bytes)?;
         let is_leaf = below.is_empty();
         let start = self.out.len();
-        if head.count > 0 && level.only.is_some_and(|only| only != kind) {
+        if view.count > 0 && level.only.is_some_and(|only| only != shape) {
             return Err(CallError::parameter(format!(
                 "a level of a path is not for a {}",
-                kind.name()
+                shape.kind().name()
             )));
         }
         let keys_wanted = matches!(self.what, PathOutput::Keys | PathOutput::KeysAndValues);
-        if is_leaf && keys_wanted && kind == ExpType::List && head.count > 0 {
+        if is_leaf && keys_wanted && shape == ItemShape::List && view.count > 0 {
             return if self.no_fail {
                 Ok(())
             } else {
@@ -306,27 +308,18 @@ impl<P: ElementProgram> PathWalk<'_, P> {
                 })
             };
         }
-        let chosen = level.chosen(kind, &head)?;
-        // Ends of the written items of an ordered list: replaced values may need sorting.
-        let mut ends = Vec::new();
-        let sorts = self.what == PathOutput::Apply
-            && kind == ExpType::List
-            && head.flags & FLAG_ORDERED != 0;
+        let chosen = level.chosen(&view)?;
         let mut kept = 0;
-        let mut items = TokenReader::new(head.content);
-        for at in 0..head.count {
-            let key = match kind {
-                ExpType::Map => Some(items.element().map_err(CallError::Stored)?),
-                _ => None,
-            };
-            let value = items.element().map_err(CallError::Stored)?;
-            let index = (kind == ExpType::List).then_some(i64::from(at));
+        let mut items = Spans::new(start);
+        for item in view.walk() {
+            let item = item?;
+            let key = view.key(item);
             let element = Element {
                 key,
-                value: Some(value),
-                index,
+                value: view.bytes(item).get(key.map_or(0, <[u8]>::len)..),
+                index: (shape == ItemShape::List).then_some(i64::from(item.at)),
             };
-            let is_chosen = match level.chooses(at, chosen, &element) {
+            let is_chosen = match level.chooses(item.at, chosen, &element) {
                 Some(is_chosen) => is_chosen,
                 None if self.no_fail => false,
                 None => {
@@ -336,28 +329,26 @@ impl<P: ElementProgram> PathWalk<'_, P> {
                 }
             };
             kept += u32::from(self.item(&element, is_chosen, below)?);
-            if sorts {
-                ends.push(self.out.len());
-            }
+            items.push(self.out.len());
         }
         // A head precedes its items in the output, but only now is their number known.
         match self.what {
             // A result list or map is new and carries no flags; an empty one keeps the original's.
-            PathOutput::Tree if head.count == 0 => {
-                let flags = head.flags & !FLAG_PERSIST_INDEX;
-                put_head(kind, 0, flags, start, &mut self.out);
+            PathOutput::Tree if view.count == 0 => {
+                let flags = view.flags & !FLAG_PERSIST_INDEX;
+                put_head(shape, 0, flags, start, &mut self.out)
             }
-            PathOutput::Tree => put_head(kind, kept, 0, start, &mut self.out),
+            PathOutput::Tree => put_head(shape, kept, 0, start, &mut self.out),
             PathOutput::Apply => {
-                if sorts {
-                    sort(&mut self.out, start, &ends);
+                // Replaced values may be out of order.
+                if view.is_ordered_list() {
+                    items.sort(&mut self.out);
                 }
                 // The persisted index is rebuilt when the bin is next changed.
-                put_head(kind, kept, head.flags, start, &mut self.out);
+                put_head(shape, kept, view.flags, start, &mut self.out)
             }
-            _ => {}
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes the result for one item, and returns whether it stays in its container.
@@ -379,7 +370,7 @@ impl<P: ElementProgram> PathWalk<'_, P> {
             return Ok(self.what == PathOutput::Apply);
         }
         if !below.is_empty() {
-            if is_container(value) {
+            if ItemShape::of_element(value).is_some() {
                 if copies {
                     self.out.extend_from_slice(key);
                 }
@@ -442,21 +433,13 @@ impl<P: ElementProgram> PathWalk<'_, P> {
 
 impl<P: ElementProgram> PathLevel<'_, P> {
     /// Returns the position of the item that the level chooses by position or rank, if it does.
-    fn chosen(&self, kind: ExpType, head: &Container<'_>) -> Result<Option<u32>, CallError> {
-        let resolve = |at: i64| {
-            let at = if at < 0 {
-                at + i64::from(head.count)
-            } else {
-                at
-            };
-            u32::try_from(at).ok().filter(|at| *at < head.count)
-        };
+    fn chosen(&self, view: &CollectionView<'_>) -> Result<Option<u32>, CallError> {
         match self.by {
-            StepSelector::Index(index) => Ok(resolve(index)),
-            StepSelector::Rank(rank) => match resolve(rank) {
-                Some(rank) => by_rank(kind, head, rank).map(Some),
-                None => Ok(None),
-            },
+            StepSelector::Index(index) => Ok(resolve(view.count, index)),
+            StepSelector::Rank(rank) => {
+                let item = locate(view, &Selector::Rank(rank))?;
+                Ok(item.map(|item| item.at))
+            }
             _ => Ok(None),
         }
     }
@@ -488,70 +471,20 @@ fn holds<P: ElementProgram>(program: &P, element: &Element<'_>) -> Option<bool> 
     program.value_for(*element)?.as_bool()
 }
 
-/// Returns the position of the item with a rank. Equal values rank by position.
-fn by_rank(kind: ExpType, head: &Container<'_>, rank: u32) -> Result<u32, CallError> {
-    if kind == ExpType::List && head.flags & FLAG_ORDERED != 0 {
-        return Ok(rank);
-    }
-    let mut items = TokenReader::new(head.content);
-    let mut values = Vec::new();
-    for at in 0..head.count {
-        if kind == ExpType::Map {
-            items.element().map_err(CallError::Stored)?;
-        }
-        values.push((at, items.element().map_err(CallError::Stored)?));
-    }
-    let by_value = |a: &(u32, &[u8]), b: &(u32, &[u8])| compare_total(a.1, b.1).then(a.0.cmp(&b.0));
-    let (_, found, _) = values.select_nth_unstable_by(rank as usize, by_value);
-    Ok(found.0)
-}
-
-fn head_of(bytes: &[u8]) -> Result<(ExpType, Container<'_>), CallError> {
-    let map = Container::map(bytes).map(|head| (ExpType::Map, head));
-    map.or_else(|_| Container::list(bytes).map(|head| (ExpType::List, head)))
-        .map_err(CallError::Stored)
-}
-
-fn is_container(element: &[u8]) -> bool {
-    matches!(
-        TokenReader::new(element).token(),
-        Ok(Token::Array(_) | Token::Map(_))
-    )
-}
-
-/// Sorts the elements that have been written from `start` on.
-fn sort(out: &mut Vec<u8>, start: usize, ends: &[usize]) {
-    let mut from = start;
-    let mut elements: Vec<&[u8]> = Vec::with_capacity(ends.len());
-    for end in ends {
-        // A removed element wrote no bytes.
-        if from < *end {
-            elements.push(out.get(from..*end).unwrap_or_default());
-        }
-        from = *end;
-    }
-    if elements.is_sorted_by(|a, b| compare_total(a, b).is_le()) {
-        return;
-    }
-    elements.sort_by(|a, b| compare_total(a, b));
-    let sorted = elements.concat();
-    out.truncate(start);
-    out.extend_from_slice(&sorted);
-}
-
 /// Puts the head of a list or map before its items, which have been written from `start` on.
-fn put_head(kind: ExpType, count: u32, flags: u8, start: usize, out: &mut Vec<u8>) {
+fn put_head(
+    shape: ItemShape,
+    count: u32,
+    flags: u8,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), CallError> {
     let mut head = Vec::new();
-    let counted = count + u32::from(flags != 0);
-    match kind {
-        ExpType::Map => write_map_header(&mut head, counted),
-        _ => write_array_header(&mut head, counted),
+    match shape {
+        ItemShape::List => write_list_head(count as usize, flags, &mut head),
+        ItemShape::Map => write_map_head(count as usize, flags, &mut head),
     }
-    if flags != 0 {
-        write_flags_header(&mut head, flags, 0);
-        if kind == ExpType::Map {
-            head.push(0xc0);
-        }
-    }
+    .map_err(CallError::Stored)?;
     out.splice(start..start, head);
+    Ok(())
 }

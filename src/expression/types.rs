@@ -2,84 +2,68 @@
 
 use crate::value::ParticleType;
 
-/// The type of an expression's value, with Aerospike's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum ExpType {
+/// Defines the types. A row has the type, its number, and the type of a bin that holds its values.
+macro_rules! types {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal $particle:ident,)*) => {
+        /// The type of an expression's value, with Aerospike's numbers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum ExpType {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl ExpType {
+            /// Returns the type with a number.
+            pub(super) const fn from_number(number: i64) -> Option<Self> {
+                Some(match number {
+                    $($number => Self::$kind,)*
+                    _ => return None,
+                })
+            }
+
+            /// Returns the type of a bin's values; `None` for bin types that expressions cannot read.
+            pub(super) const fn of_particle(kind: ParticleType) -> Option<Self> {
+                Some(match kind {
+                    $(ParticleType::$particle => Self::$kind,)*
+                    _ => return None,
+                })
+            }
+
+            /// Returns the type of a bin that holds values of this type.
+            pub(super) const fn particle(self) -> ParticleType {
+                match self {
+                    $(Self::$kind => ParticleType::$particle,)*
+                }
+            }
+        }
+    };
+}
+
+types! {
     /// The nil value.
-    Nil = 0,
+    Nil = 0 Null,
     /// A truth value.
-    Bool = 1,
+    Bool = 1 Bool,
     /// A 64-bit signed integer.
-    Int = 2,
+    Int = 2 Integer,
     /// A text.
-    String = 3,
+    String = 3 String,
     /// A list.
-    List = 4,
+    List = 4 List,
     /// A map.
-    Map = 5,
+    Map = 5 Map,
     /// A blob.
-    Blob = 6,
+    Blob = 6 Blob,
     /// A double-precision number.
-    Float = 7,
+    Float = 7 Float,
     /// GeoJSON text.
-    Geo = 8,
+    Geo = 8 GeoJson,
     /// A HyperLogLog sketch.
-    Hll = 9,
+    Hll = 9 Hll,
 }
 
 impl ExpType {
-    /// Returns the type with a number.
-    pub(super) const fn from_number(number: i64) -> Option<Self> {
-        Some(match number {
-            0 => Self::Nil,
-            1 => Self::Bool,
-            2 => Self::Int,
-            3 => Self::String,
-            4 => Self::List,
-            5 => Self::Map,
-            6 => Self::Blob,
-            7 => Self::Float,
-            8 => Self::Geo,
-            9 => Self::Hll,
-            _ => return None,
-        })
-    }
-
-    /// Returns the type of a bin's values; `None` for bin types that expressions cannot read.
-    pub(super) const fn of_particle(kind: ParticleType) -> Option<Self> {
-        Some(match kind {
-            ParticleType::Null => Self::Nil,
-            ParticleType::Bool => Self::Bool,
-            ParticleType::Integer => Self::Int,
-            ParticleType::Float => Self::Float,
-            ParticleType::String => Self::String,
-            ParticleType::Blob => Self::Blob,
-            ParticleType::List => Self::List,
-            ParticleType::Map => Self::Map,
-            ParticleType::GeoJson => Self::Geo,
-            ParticleType::Hll => Self::Hll,
-            _ => return None,
-        })
-    }
-
-    /// Returns the type of a bin that holds values of this type.
-    pub(super) const fn particle(self) -> ParticleType {
-        match self {
-            Self::Nil => ParticleType::Null,
-            Self::Bool => ParticleType::Bool,
-            Self::Int => ParticleType::Integer,
-            Self::Float => ParticleType::Float,
-            Self::String => ParticleType::String,
-            Self::Blob => ParticleType::Blob,
-            Self::List => ParticleType::List,
-            Self::Map => ParticleType::Map,
-            Self::Geo => ParticleType::GeoJson,
-            Self::Hll => ParticleType::Hll,
-        }
-    }
-
     /// Returns the name, for messages.
     pub(super) const fn name(self) -> &'static str {
         self.particle().name()

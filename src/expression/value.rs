@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use super::types::ExpType;
 use crate::call::CallReply;
-use crate::value::msgpack::{Token, TokenReader, write_float, write_int};
-use crate::value::{ParticleType, ValueRef, stored_to_element};
+use crate::cdt::ItemShape;
+use crate::value::msgpack::{write_float, write_int};
+use crate::value::{ParticleType, ValueRef, accessors, stored_to_element};
 
 /// A value, borrowed from the record or the expression where possible.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,28 +76,10 @@ impl<'a> ExpValue<'a> {
         (self.kind() == Some(kind)).then_some(self)
     }
 
-    pub(super) const fn as_bool(&self) -> Option<bool> {
-        if let Self::Bool(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
-    }
-
-    pub(super) const fn as_i64(&self) -> Option<i64> {
-        if let Self::Int(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
-    }
-
-    pub(super) const fn as_f64(&self) -> Option<f64> {
-        if let Self::Float(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
+    accessors! {
+        pub(super) as_bool -> bool = Bool(value) *value;
+        pub(super) as_i64 -> i64 = Int(value) *value;
+        pub(super) as_f64 -> f64 = Float(value) *value;
     }
 
     /// Returns the bytes if the value has this type.
@@ -158,9 +141,5 @@ impl<'a> ExpValue<'a> {
 
 /// Returns the type of an encoded element that is a list or a map.
 fn kind_of_container(element: &[u8]) -> Option<ExpType> {
-    match TokenReader::new(element).token().ok()? {
-        Token::Array(_) => Some(ExpType::List),
-        Token::Map(_) => Some(ExpType::Map),
-        _ => None,
-    }
+    ExpType::of_particle(ItemShape::of_element(element)?.kind())
 }

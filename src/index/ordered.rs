@@ -57,17 +57,25 @@ impl EntryRange {
 
     /// Returns whether an entry is in the range.
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {
-        let is_behind_start = match &self.start {
+        self.begins_by(entry) && self.ends_from(entry)
+    }
+
+    /// Returns whether an entry is not before the range.
+    pub(super) fn begins_by(&self, entry: &[u8]) -> bool {
+        match &self.start {
             Bound::Included(start) => **start <= *entry,
             Bound::Excluded(start) => **start < *entry,
             Bound::Unbounded => true,
-        };
-        let is_before_end = match &self.end {
+        }
+    }
+
+    /// Returns whether an entry is not behind the range.
+    pub(super) fn ends_from(&self, entry: &[u8]) -> bool {
+        match &self.end {
             Bound::Included(end) => *entry <= **end,
             Bound::Excluded(end) => *entry < **end,
             Bound::Unbounded => true,
-        };
-        is_behind_start && is_before_end
+        }
     }
 
     /// Returns whether the range can hold no entry.
@@ -458,14 +466,12 @@ impl OrderedEntries {
             return;
         }
         let leaves = self.leaves.read();
-        let first = match &range.start {
-            Bound::Included(start) | Bound::Excluded(start) => leaves.place_of(start),
-            Bound::Unbounded => leaves.first(),
+        let place_of = |bound: &Bound<Box<[u8]>>| match bound {
+            Bound::Included(entry) | Bound::Excluded(entry) => Some(leaves.place_of(entry)),
+            Bound::Unbounded => None,
         };
-        let last = match &range.end {
-            Bound::Included(end) | Bound::Excluded(end) => leaves.place_of(end),
-            Bound::Unbounded => leaves.last(),
-        };
+        let first = place_of(&range.start).unwrap_or(leaves.first());
+        let last = place_of(&range.end).unwrap_or(leaves.last());
         let (mut place, end) = if descending {
             (last, first)
         } else {
@@ -494,20 +500,18 @@ impl OrderedEntries {
 
 /// Returns the positions in a leaf where a range begins and ends.
 fn positions(leaf: &Leaf, range: &EntryRange) -> (usize, usize) {
+    let behind_of = |entry: &[u8]| {
+        let (at, is_there) = leaf.seek(entry);
+        at + usize::from(is_there)
+    };
     let first = match &range.start {
         Bound::Included(start) => leaf.seek(start).0,
-        Bound::Excluded(start) => {
-            let (at, is_there) = leaf.seek(start);
-            at + usize::from(is_there)
-        }
+        Bound::Excluded(start) => behind_of(start),
         Bound::Unbounded => 0,
     };
     let behind = match &range.end {
         Bound::Excluded(end) => leaf.seek(end).0,
-        Bound::Included(end) => {
-            let (at, is_there) = leaf.seek(end);
-            at + usize::from(is_there)
-        }
+        Bound::Included(end) => behind_of(end),
         Bound::Unbounded => leaf.len(),
     };
     (first, behind.max(first))

@@ -37,12 +37,7 @@ impl EntryRanges {
 
     /// Returns whether any range holds an entry.
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {
-        let begins_after = |range: &EntryRange| match &range.start {
-            Bound::Included(start) => **start > *entry,
-            Bound::Excluded(start) => **start >= *entry,
-            Bound::Unbounded => false,
-        };
-        let behind = self.0.partition_point(|range| !begins_after(range));
+        let behind = self.0.partition_point(|range| range.begins_by(entry));
         let last = behind.checked_sub(1).and_then(|at| self.0.get(at));
         last.is_some_and(|range| range.contains(entry))
     }
@@ -56,9 +51,9 @@ impl EntryRanges {
     pub(crate) fn cut(&mut self, entry: &[u8], descending: bool) {
         for range in &mut self.0 {
             // An entry before a range leaves the range unchanged; one after it leaves nothing.
-            if !descending && starts_by(range, entry) {
+            if !descending && range.begins_by(entry) {
                 range.start = Bound::Excluded(entry.into());
-            } else if descending && ends_from(range, entry) {
+            } else if descending && range.ends_from(entry) {
                 range.end = Bound::Excluded(entry.into());
             }
         }
@@ -152,22 +147,6 @@ impl From<EntryRanges> for EntrySelection {
 impl From<EntryRange> for EntrySelection {
     fn from(range: EntryRange) -> Self {
         EntryRanges::from(range).into()
-    }
-}
-
-/// Returns whether a range begins at or before an entry.
-fn starts_by(range: &EntryRange, entry: &[u8]) -> bool {
-    match &range.start {
-        Bound::Included(start) | Bound::Excluded(start) => **start <= *entry,
-        Bound::Unbounded => true,
-    }
-}
-
-/// Returns whether a range ends at or after an entry.
-fn ends_from(range: &EntryRange, entry: &[u8]) -> bool {
-    match &range.end {
-        Bound::Included(end) | Bound::Excluded(end) => *entry <= **end,
-        Bound::Unbounded => true,
     }
 }
 

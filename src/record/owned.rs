@@ -91,9 +91,8 @@ impl Record {
     /// The bins, read in place.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
-        // The body was checked by `new`; the empty body is never taken.
-        let body = self.bytes.get(self.key_bytes..).unwrap_or_default();
-        RecordView::unchecked(body).unwrap_or(RecordView::EMPTY)
+        // The body was checked by `new`.
+        RecordView::of_checked(self.bytes.get(self.key_bytes..).unwrap_or_default())
     }
 
     /// The value of a bin, decoded. O(bins + bytes of the value). `None` if there is no such bin;

@@ -108,7 +108,7 @@ impl<'a> OwnedBins<'a> {
     /// # Errors
     /// [`Error::OwnedBin`].
     pub(crate) fn check_kept(&self, old: &[u8], new: &[u8]) -> Result<()> {
-        let (old, new) = (view(old), view(new));
+        let (old, new) = (RecordView::of_checked(old), RecordView::of_checked(new));
         let (was_sharded, is_sharded) = (sharded_bins(old), sharded_bins(new));
         let is_lost = |owned: &&OwnedBin| {
             let (bin, name) = (owned.bin.as_str(), owned.bin.as_bytes());
@@ -127,7 +127,7 @@ impl<'a> OwnedBins<'a> {
     /// # Errors
     /// [`Error::OwnedBin`].
     pub(crate) fn check_forms(&self, old: &[u8], new: &[u8]) -> Result<()> {
-        let (old, new) = (view(old), view(new));
+        let (old, new) = (RecordView::of_checked(old), RecordView::of_checked(new));
         let is_spoiled = |owned: &&OwnedBin| {
             let name = owned.bin.as_bytes();
             let (before, after) = (old.find(name), new.find(name));
@@ -161,7 +161,7 @@ impl<'a> OwnedBins<'a> {
     /// # Errors
     /// [`Error::Parameter`] for too many bins.
     pub(crate) fn keep(&self, old: &[u8], new: &[u8], by: Replacer) -> Result<Option<Vec<u8>>> {
-        let (old, new) = (view(old), view(new));
+        let (old, new) = (RecordView::of_checked(old), RecordView::of_checked(new));
         let is_removal = new.find(REMOVED.as_bytes()).is_some() && new.raw_bins().count() == 1;
         let new_wins = |owned: Option<&OwnedBin>, name: &[u8]| match by {
             Replacer::Relation => new.find(name).is_some(),
@@ -207,7 +207,7 @@ impl<'a> OwnedBins<'a> {
         if ShardRole::of(body) == ShardRole::Companion {
             return Vec::new();
         }
-        let record = view(body);
+        let record = RecordView::of_checked(body);
         let sharded = sharded_bins(record);
         let count = |owned: &OwnedBin| {
             if sharded.iter().any(|(bin, _)| *bin == owned.bin.as_str()) {
@@ -233,8 +233,4 @@ fn refuse(owned: &OwnedBin) -> Result<()> {
         relation: owned.relation.clone(),
         record: None,
     })
-}
-
-fn view(body: &[u8]) -> RecordView<'_> {
-    RecordView::unchecked(body).unwrap_or(RecordView::EMPTY)
 }

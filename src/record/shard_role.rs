@@ -4,7 +4,6 @@
 use std::fmt;
 
 use super::companion_key::KeyForm;
-use super::view::RawBins;
 use super::{Key, RecordView};
 use crate::value::ValueRef;
 
@@ -71,8 +70,8 @@ impl ShardRole {
     /// The role of a record with this body. One look at the names of its bins: O(bins).
     #[inline]
     pub(crate) fn of(body: &[u8]) -> Self {
-        let view = RecordView::unchecked(body).unwrap_or(RecordView::EMPTY);
-        view.names().fold(Self::None, Self::with)
+        let names = RecordView::of_checked(body).names();
+        names.fold(Self::None, Self::with)
     }
 
     /// The role of a record that has a bin of this name, too.
@@ -100,36 +99,21 @@ pub(crate) fn parse_with_role(body: &[u8]) -> (Option<RecordView<'_>>, ShardRole
 /// Whether a record with the body `new` describes its shards as the one with the body `old` does.
 /// O(bins).
 pub(crate) fn keeps_description(old: &[u8], new: &[u8]) -> bool {
-    bins(old)
+    let (old, new) = (RecordView::of_checked(old), RecordView::of_checked(new));
+    old.raw_bins()
         .filter(|bin| describes_shards(bin.name))
-        .all(|old| bins(new).any(|new| new.bytes == old.bytes))
+        .all(|old| new.raw_bins().any(|new| new.bytes == old.bytes))
 }
 
 /// Returns whether `new` has another value than `old` in a bin that `old` describes as sharded: a
 /// value that would not be of the collection. Nor may a value be removed there while a transition
 /// moves it. O(bins).
 pub(crate) fn changes_sharded_bin(old: &[u8], new: &[u8]) -> bool {
-    let value = |body, name: &[u8]| {
-        let mut found = bins(body).filter(|bin| bin.name == name);
-        found.next().map(|bin| (bin.kind, bin.value))
-    };
-    let is_changed = |name: &[u8], form: ValueRef<'_>| {
-        let (before, after) = (value(old, name), value(new, name));
+    let (old, new) = (RecordView::of_checked(old), RecordView::of_checked(new));
+    sharded_bins(old).into_iter().any(|(bin, form)| {
+        let (before, after) = (old.particle(bin), new.particle(bin));
         before != after && (after.is_some() || is_in_transition(form))
-    };
-    match value(old, SUBKEYS.as_bytes()).map(|(kind, bytes)| ValueRef::stored(kind, bytes)) {
-        // The keys are the bins of the collections.
-        Some(Ok(ValueRef::Map(forms))) => forms
-            .iter()
-            .filter_map(|entry| entry.ok())
-            .filter_map(|(bin, form)| Some((bin.as_str()?, form)))
-            .any(|(bin, form)| is_changed(bin.as_bytes(), form)),
-        Some(Ok(form)) => {
-            let bin = value(old, SUBKEYS_BIN.as_bytes());
-            bin.is_some_and(|(_, bin)| is_changed(bin, form))
-        }
-        _ => false,
-    }
+    })
 }
 
 /// Whether a record describes the collection in this bin as sharded, or on its way there or back.
@@ -262,13 +246,6 @@ fn is_in_transition(form: ValueRef<'_>) -> bool {
         };
         form.iter().take_while(is_word).count() > 2
     })
-}
-
-/// The bins of a body; none of one that is malformed, which the write path finds out.
-fn bins(body: &[u8]) -> RawBins<'_> {
-    RecordView::unchecked(body)
-        .unwrap_or(RecordView::EMPTY)
-        .raw_bins()
 }
 
 #[cfg(test)]

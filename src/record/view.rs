@@ -79,6 +79,13 @@ impl<'a> RecordView<'a> {
         Ok(Self { body, bins, count })
     }
 
+    /// A view of a body that was checked when it was written; without bins where it is malformed
+    /// all the same.
+    #[inline]
+    pub(super) fn of_checked(body: &'a [u8]) -> Self {
+        Self::unchecked(body).unwrap_or(Self::EMPTY)
+    }
+
     /// The bytes that are viewed.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {

@@ -134,7 +134,7 @@ fn write_map(
 }
 
 /// Writes the header of a list, and its flags if it has any.
-pub(super) fn write_list_head(
+pub(crate) fn write_list_head(
     count: usize,
     flags: u8,
     out: &mut Vec<u8>,
@@ -150,7 +150,7 @@ pub(super) fn write_list_head(
 }
 
 /// Writes the header of a map, and its flags if it has any.
-pub(super) fn write_map_head(pairs: usize, flags: u8, out: &mut Vec<u8>) -> Result<(), CodecError> {
+pub(crate) fn write_map_head(pairs: usize, flags: u8, out: &mut Vec<u8>) -> Result<(), CodecError> {
     let pairs = count_of(pairs)?;
     if flags == 0 {
         write_map_header(out, pairs);
@@ -173,20 +173,20 @@ fn count_of(count: usize) -> Result<u32, CodecError> {
 /// The extents of a container's elements (or pairs, beginning with their keys) at the end of a
 /// buffer. Elements are adjacent, so their ends suffice.
 #[derive(Debug)]
-pub(super) struct Spans {
+pub(crate) struct Spans {
     start: usize,
     ends: Vec<usize>,
 }
 
 impl Spans {
-    pub(super) const fn new(start: usize) -> Self {
+    pub(crate) const fn new(start: usize) -> Self {
         Self {
             start,
             ends: Vec::new(),
         }
     }
 
-    pub(super) fn push(&mut self, end: usize) {
+    pub(crate) fn push(&mut self, end: usize) {
         self.ends.push(end);
     }
 
@@ -213,7 +213,7 @@ impl Spans {
     }
 
     /// Sorts the elements in the buffer, stably. Does not touch a sorted buffer.
-    pub(super) fn sort(&mut self, buffer: &mut Vec<u8>) {
+    pub(crate) fn sort(&mut self, buffer: &mut Vec<u8>) {
         if self
             .iter(buffer)
             .is_sorted_by(|a, b| compare_lookups(a, b).is_le())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
 
-use super::{List, ListElement, Map, Value};
+use super::{List, ListElement, Map, Value, accessors};
 
 /// Why a value does not convert to the Rust type asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,67 +60,27 @@ impl Value {
         matches!(self, Self::Nil)
     }
 
-    /// Returns the truth value; `None` for a value of another type.
-    #[must_use]
-    pub const fn as_bool(&self) -> Option<bool> {
-        match self {
-            Self::Bool(value) => Some(*value),
-            _ => None,
-        }
-    }
+    accessors! {
+        /// Returns the truth value; `None` for a value of another type.
+        pub as_bool -> bool = Bool(value) *value;
 
-    /// Returns the integer; `None` for a value of another type, and for a [`Value::BigInt`].
-    #[must_use]
-    pub const fn as_i64(&self) -> Option<i64> {
-        match self {
-            Self::Int(value) => Some(*value),
-            _ => None,
-        }
-    }
+        /// Returns the integer; `None` for a value of another type, and for a [`Value::BigInt`].
+        pub as_i64 -> i64 = Int(value) *value;
 
-    /// Returns the double; `None` for a value of another type. An integer is not a double.
-    #[must_use]
-    pub const fn as_f64(&self) -> Option<f64> {
-        match self {
-            Self::Float(value) => Some(*value),
-            _ => None,
-        }
-    }
+        /// Returns the double; `None` for a value of another type. An integer is not a double.
+        pub as_f64 -> f64 = Float(value) *value;
 
-    /// Returns the text; `None` for a value of another type, GeoJSON included.
-    #[must_use]
-    pub const fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::String(text) => Some(text.as_str()),
-            _ => None,
-        }
-    }
+        /// Returns the text; `None` for a value of another type, GeoJSON included.
+        pub as_str -> &str = String(text) text.as_str();
 
-    /// Returns the bytes of a blob; `None` for a value of another type.
-    #[must_use]
-    pub const fn as_blob(&self) -> Option<&[u8]> {
-        match self {
-            Self::Blob(bytes) => Some(bytes.as_slice()),
-            _ => None,
-        }
-    }
+        /// Returns the bytes of a blob; `None` for a value of another type.
+        pub as_blob -> &[u8] = Blob(bytes) bytes.as_slice();
 
-    /// Returns the list; `None` for a value of another type.
-    #[must_use]
-    pub const fn as_list(&self) -> Option<&List> {
-        match self {
-            Self::List(list) => Some(list),
-            _ => None,
-        }
-    }
+        /// Returns the list; `None` for a value of another type.
+        pub as_list -> &List = List(list) list;
 
-    /// Returns the map; `None` for a value of another type.
-    #[must_use]
-    pub const fn as_map(&self) -> Option<&Map> {
-        match self {
-            Self::Map(map) => Some(map),
-            _ => None,
-        }
+        /// Returns the map; `None` for a value of another type.
+        pub as_map -> &Map = Map(map) map;
     }
 
     fn wrong_type(&self, wanted: &'static str) -> ConversionError {

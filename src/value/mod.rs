@@ -55,7 +55,7 @@ pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
 
 pub(crate) use codec_error::MAX_NESTING;
 pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
-pub(crate) use encode::{EncodePurpose, encode};
+pub(crate) use encode::{EncodePurpose, Spans, encode, write_list_head, write_map_head};
 pub(crate) use normalize::element_of_call as normalize_element;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use stored::is_indexed;
@@ -66,6 +66,22 @@ pub(crate) use stored::{
 };
 
 use std::ops::Deref;
+
+/// Defines functions that return what one variant holds, and `None` for all others.
+macro_rules! accessors {
+    ($($(#[$doc:meta])* $visibility:vis $name:ident -> $type:ty = $variant:ident($held:ident) $result:expr;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        $visibility const fn $name(&self) -> Option<$type> {
+            match self {
+                Self::$variant($held) => Some($result),
+                _ => None,
+            }
+        }
+    )*};
+}
+
+pub(crate) use accessors;
 
 /// The value of a bin, or of an element inside a list or map.
 ///

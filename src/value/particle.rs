@@ -2,100 +2,79 @@
 
 use super::CodecError;
 
-/// The type of a stored value, with Aerospike's numbers (`as_bytes` types of the wire protocol).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum ParticleType {
+/// Defines the types. A row has the type, its number, and its name for messages.
+macro_rules! types {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal $name:literal,)*) => {
+        /// The type of a stored value, with Aerospike's numbers (`as_bytes` types of the wire protocol).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum ParticleType {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl ParticleType {
+            /// Returns the type with a number, or [`CodecError::UnknownType`].
+            pub(crate) const fn from_number(number: u8) -> Result<Self, CodecError> {
+                Ok(match number {
+                    $($number => Self::$kind,)*
+                    other => return Err(CodecError::UnknownType(other)),
+                })
+            }
+
+            /// Returns the type's name, for messages.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+types! {
     /// No value. Written to a bin, it removes the bin.
-    Null = 0,
+    Null = 0 "null",
     /// A 64-bit signed integer.
-    Integer = 1,
+    Integer = 1 "integer",
     /// A double.
-    Float = 2,
+    Float = 2 "float",
     /// A text.
-    String = 3,
+    String = 3 "string",
     /// A blob.
-    Blob = 4,
+    Blob = 4 "blob",
     /// Bytes that a Java client serialised.
-    JavaBlob = 7,
+    JavaBlob = 7 "Java blob",
     /// Bytes that a C# client serialised.
-    CSharpBlob = 8,
+    CSharpBlob = 8 "C# blob",
     /// Bytes that a Python client serialised.
-    PythonBlob = 9,
+    PythonBlob = 9 "Python blob",
     /// Bytes that a Ruby client serialised.
-    RubyBlob = 10,
+    RubyBlob = 10 "Ruby blob",
     /// Bytes that a PHP client serialised.
-    PhpBlob = 11,
+    PhpBlob = 11 "PHP blob",
     /// Bytes that an Erlang client serialised.
-    ErlangBlob = 12,
+    ErlangBlob = 12 "Erlang blob",
     /// A vector, handled like a blob.
-    Vector = 16,
+    Vector = 16 "vector",
     /// A truth value.
-    Bool = 17,
+    Bool = 17 "bool",
     /// A HyperLogLog sketch.
-    Hll = 18,
+    Hll = 18 "HyperLogLog",
     /// A map, as MessagePack.
-    Map = 19,
+    Map = 19 "map",
     /// A list, as MessagePack.
-    List = 20,
+    List = 20 "list",
     /// GeoJSON text.
-    GeoJson = 23,
+    GeoJson = 23 "GeoJSON",
 }
 
 impl ParticleType {
-    /// Returns the type with a number, or [`CodecError::UnknownType`].
-    pub(crate) const fn from_number(number: u8) -> Result<Self, CodecError> {
-        Ok(match number {
-            0 => Self::Null,
-            1 => Self::Integer,
-            2 => Self::Float,
-            3 => Self::String,
-            4 => Self::Blob,
-            7 => Self::JavaBlob,
-            8 => Self::CSharpBlob,
-            9 => Self::PythonBlob,
-            10 => Self::RubyBlob,
-            11 => Self::PhpBlob,
-            12 => Self::ErlangBlob,
-            16 => Self::Vector,
-            17 => Self::Bool,
-            18 => Self::Hll,
-            19 => Self::Map,
-            20 => Self::List,
-            23 => Self::GeoJson,
-            other => return Err(CodecError::UnknownType(other)),
-        })
-    }
-
     /// Returns Aerospike's number of the type.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
-    }
-
-    /// Returns the type's name, for messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Integer => "integer",
-            Self::Float => "float",
-            Self::String => "string",
-            Self::Blob => "blob",
-            Self::JavaBlob => "Java blob",
-            Self::CSharpBlob => "C# blob",
-            Self::PythonBlob => "Python blob",
-            Self::RubyBlob => "Ruby blob",
-            Self::PhpBlob => "PHP blob",
-            Self::ErlangBlob => "Erlang blob",
-            Self::Vector => "vector",
-            Self::Bool => "bool",
-            Self::Hll => "HyperLogLog",
-            Self::Map => "map",
-            Self::List => "list",
-            Self::GeoJson => "GeoJSON",
-        }
     }
 }
 

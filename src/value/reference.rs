@@ -6,7 +6,7 @@ use super::container::{Container, FLAG_PERSIST_INDEX};
 use super::msgpack::{
     EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
 };
-use super::{CodecError, ListOrder, MapOrder};
+use super::{CodecError, ListOrder, MapOrder, accessors};
 
 /// A value inside a stored record.
 ///
@@ -80,102 +80,103 @@ impl<'a> ValueRef<'a> {
         })
     }
 
-    /// Returns the integer; `None` for another type.
-    #[must_use]
-    pub const fn as_i64(&self) -> Option<i64> {
-        if let Self::Int(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
-    }
+    accessors! {
+        /// Returns the integer; `None` for another type.
+        pub as_i64 -> i64 = Int(value) *value;
 
-    /// Returns the double; `None` for another type.
-    #[must_use]
-    pub const fn as_f64(&self) -> Option<f64> {
-        if let Self::Float(value) = self {
-            Some(*value)
-        } else {
-            None
-        }
-    }
+        /// Returns the double; `None` for another type.
+        pub as_f64 -> f64 = Float(value) *value;
 
-    /// Returns the text; `None` for another type.
-    #[must_use]
-    pub const fn as_str(&self) -> Option<&'a str> {
-        if let Self::String(text) = self {
-            Some(text)
-        } else {
-            None
-        }
-    }
+        /// Returns the text; `None` for another type.
+        pub as_str -> &'a str = String(text) text;
 
-    /// Returns the bytes; `None` unless it is a blob.
-    #[must_use]
-    pub const fn as_blob(&self) -> Option<&'a [u8]> {
-        if let Self::Blob(bytes) = self {
-            Some(bytes)
-        } else {
-            None
-        }
-    }
+        /// Returns the bytes; `None` unless it is a blob.
+        pub as_blob -> &'a [u8] = Blob(bytes) bytes;
 
-    /// Returns the list; `None` for another type.
-    #[must_use]
-    pub const fn as_list(&self) -> Option<ListRef<'a>> {
-        if let Self::List(list) = self {
-            Some(*list)
-        } else {
-            None
-        }
-    }
+        /// Returns the list; `None` for another type.
+        pub as_list -> ListRef<'a> = List(list) *list;
 
-    /// Returns the map; `None` for another type.
-    #[must_use]
-    pub const fn as_map(&self) -> Option<MapRef<'a>> {
-        if let Self::Map(map) = self {
-            Some(*map)
-        } else {
-            None
-        }
+        /// Returns the map; `None` for another type.
+        pub as_map -> MapRef<'a> = Map(map) *map;
     }
 }
 
-/// An encoded list.
-#[derive(Clone, Copy)]
-pub struct ListRef<'a> {
-    /// The whole encoding.
-    pub(super) bytes: &'a [u8],
-    head: Container<'a>,
+/// Defines the references to encoded collections. A row has the type, the parser of its head, its
+/// order, its iterator, and the words for it and for its items.
+macro_rules! collections {
+    ($($(#[$doc:meta])* $name:ident $parse:ident $order:ident $iterator:ident $what:literal $items:literal $(#[$example:meta])*;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name<'a> {
+            /// The whole encoding.
+            pub(super) bytes: &'a [u8],
+            head: Container<'a>,
+        }
+
+        impl<'a> $name<'a> {
+            pub(super) fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+                let head = Container::$parse(bytes)?;
+                Ok(Self { bytes, head })
+            }
+
+            #[doc = concat!("Returns the number of ", $items, ". O(1).")]
+            #[must_use]
+            pub const fn len(&self) -> usize {
+                self.head.count as usize
+            }
+
+            #[doc = concat!("Returns whether the ", $what, " has no ", $items, ". O(1).")]
+            #[must_use]
+            pub const fn is_empty(&self) -> bool {
+                self.head.count == 0
+            }
+
+            #[doc = concat!("Returns the order of the ", $items, ".")]
+            #[must_use]
+            pub const fn order(&self) -> $order {
+                $order::of_flags(self.head.flags)
+            }
+
+            #[doc = concat!("Returns the bytes that the ", $items, " take, without the ", $what, "'s head and index. O(1).")]
+            $(#[$example])*
+            #[must_use]
+            pub const fn content_bytes(&self) -> usize {
+                self.head.content.len()
+            }
+
+            #[doc = concat!("Returns whether the ", $what, " carries a persisted index. O(1).")]
+            #[must_use]
+            pub const fn is_indexed(&self) -> bool {
+                self.head.flags & FLAG_PERSIST_INDEX != 0
+            }
+
+            #[doc = concat!("Iterates over the ", $items, " in order. A malformed one yields an error and ends the iteration.")]
+            #[must_use]
+            pub const fn iter(&self) -> $iterator<'a> {
+                $iterator::of(&self.head)
+            }
+        }
+
+        impl PartialEq for $name<'_> {
+            fn eq(&self, other: &Self) -> bool {
+                self.iter().eq(other.iter())
+            }
+        }
+
+        impl<'a> IntoIterator for $name<'a> {
+            type Item = <$iterator<'a> as Iterator>::Item;
+            type IntoIter = $iterator<'a>;
+
+            fn into_iter(self) -> Self::IntoIter {
+                self.iter()
+            }
+        }
+    )*};
 }
 
-impl<'a> ListRef<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        Ok(Self {
-            bytes,
-            head: Container::list(bytes)?,
-        })
-    }
-
-    /// Returns the number of elements. O(1).
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.head.count as usize
-    }
-
-    /// Returns whether the list has no elements. O(1).
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.head.count == 0
-    }
-
-    /// Returns whether the list keeps its elements sorted.
-    #[must_use]
-    pub const fn order(&self) -> ListOrder {
-        ListOrder::of_flags(self.head.flags)
-    }
-
-    /// Returns the bytes that the elements take, without the list's head and index. O(1).
+collections! {
+    /// An encoded list.
+    ListRef list ListOrder ListItems "list" "elements"
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -189,32 +190,10 @@ impl<'a> ListRef<'a> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
-    pub const fn content_bytes(&self) -> usize {
-        self.head.content.len()
-    }
+    ;
 
-    /// Returns whether the list carries a persisted index. O(1).
-    #[must_use]
-    pub const fn is_indexed(&self) -> bool {
-        self.head.flags & FLAG_PERSIST_INDEX != 0
-    }
-
-    /// Iterates over the elements in order. A malformed element yields an error and ends the
-    /// iteration.
-    #[must_use]
-    pub const fn iter(&self) -> ListItems<'a> {
-        ListItems {
-            left: self.head.count,
-            reader: TokenReader::new(self.head.content),
-        }
-    }
-}
-
-impl PartialEq for ListRef<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
-    }
+    /// An encoded map, whose entries come by key.
+    MapRef map MapOrder MapEntries "map" "entries";
 }
 
 /// Shows the elements; a malformed one shows as its error.
@@ -231,12 +210,17 @@ impl fmt::Debug for ListRef<'_> {
     }
 }
 
-impl<'a> IntoIterator for ListRef<'a> {
-    type Item = Result<ValueRef<'a>, CodecError>;
-    type IntoIter = ListItems<'a>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+/// Shows the entries; a malformed one shows as its error.
+impl fmt::Debug for MapRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for entry in self.iter() {
+            match entry {
+                Ok((key, value)) => map.entry(&key, &value),
+                Err(error) => map.entry(&"malformed", &error),
+            };
+        }
+        map.finish()
     }
 }
 
@@ -245,6 +229,15 @@ impl<'a> IntoIterator for ListRef<'a> {
 pub struct ListItems<'a> {
     left: u32,
     reader: TokenReader<'a>,
+}
+
+impl<'a> ListItems<'a> {
+    const fn of(head: &Container<'a>) -> Self {
+        Self {
+            left: head.count,
+            reader: TokenReader::new(head.content),
+        }
+    }
 }
 
 impl<'a> Iterator for ListItems<'a> {
@@ -264,98 +257,19 @@ impl<'a> Iterator for ListItems<'a> {
     }
 }
 
-/// An encoded map.
-#[derive(Clone, Copy)]
-pub struct MapRef<'a> {
-    /// The whole encoding.
-    pub(super) bytes: &'a [u8],
-    head: Container<'a>,
-}
-
-impl<'a> MapRef<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        Ok(Self {
-            bytes,
-            head: Container::map(bytes)?,
-        })
-    }
-
-    /// Returns the number of entries. O(1).
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.head.count as usize
-    }
-
-    /// Returns whether the map has no entries. O(1).
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.head.count == 0
-    }
-
-    /// Returns the order that the map promises.
-    #[must_use]
-    pub const fn order(&self) -> MapOrder {
-        MapOrder::of_flags(self.head.flags)
-    }
-
-    /// Returns the bytes that the entries take, without the map's head and index. O(1).
-    #[must_use]
-    pub const fn content_bytes(&self) -> usize {
-        self.head.content.len()
-    }
-
-    /// Returns whether the map carries a persisted index. O(1).
-    #[must_use]
-    pub const fn is_indexed(&self) -> bool {
-        self.head.flags & FLAG_PERSIST_INDEX != 0
-    }
-
-    /// Iterates over the entries by key. A malformed entry yields an error and ends the iteration.
-    #[must_use]
-    pub const fn iter(&self) -> MapEntries<'a> {
-        MapEntries {
-            items: ListItems {
-                left: self.head.count,
-                reader: TokenReader::new(self.head.content),
-            },
-        }
-    }
-}
-
-impl PartialEq for MapRef<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
-    }
-}
-
-/// Shows the entries; a malformed one shows as its error.
-impl fmt::Debug for MapRef<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut map = f.debug_map();
-        for entry in self.iter() {
-            match entry {
-                Ok((key, value)) => map.entry(&key, &value),
-                Err(error) => map.entry(&"malformed", &error),
-            };
-        }
-        map.finish()
-    }
-}
-
-impl<'a> IntoIterator for MapRef<'a> {
-    type Item = Result<(ValueRef<'a>, ValueRef<'a>), CodecError>;
-    type IntoIter = MapEntries<'a>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
 /// Iterates over the entries of a [`MapRef`].
 #[derive(Clone, Debug)]
 pub struct MapEntries<'a> {
     /// Counts pairs in `left`.
     items: ListItems<'a>,
+}
+
+impl<'a> MapEntries<'a> {
+    const fn of(head: &Container<'a>) -> Self {
+        Self {
+            items: ListItems::of(head),
+        }
+    }
 }
 
 impl<'a> Iterator for MapEntries<'a> {

@@ -35,12 +35,16 @@ impl CallExpression {
         self
     }
 
-    /// Appends the begin and end of an interval; a missing one is open.
-    pub(super) fn interval(self, begin: Option<Expression>, end: Option<Expression>) -> Self {
-        let begun = self.with(begin.unwrap_or_else(nil));
+    /// Appends the begin of an interval; a missing one is open.
+    pub(super) fn begin(self, begin: Option<Expression>) -> Self {
+        self.with(begin.unwrap_or_else(nil))
+    }
+
+    /// Appends the end of an interval; a missing one is open.
+    pub(super) fn end(self, end: Option<Expression>) -> Self {
         match end {
-            Some(end) => begun.with(end),
-            None => begun,
+            Some(end) => self.with(end),
+            None => self,
         }
     }
 
@@ -58,12 +62,7 @@ impl CallExpression {
                 .map_err(|error| format!("a context cannot be encoded: {error:?}").into());
             call = Operands::new().encoded(path).encoded(call).list(CALL_BELOW);
         }
-        Operands::new()
-            .int(kind as i64)
-            .int(system)
-            .encoded(call)
-            .operand(&on.into())
-            .of(code::CALL)
+        call_on(kind, system, call, on)
     }
 
     /// Finishes a reading call of lists and maps.
@@ -90,7 +89,23 @@ impl CallExpression {
     }
 }
 
-const COLLECTIONS: i64 = 0;
+/// Returns the operation of an encoded call on a value.
+pub(super) fn call_on(
+    kind: ExpType,
+    system: i64,
+    call: Result<Vec<u8>, Box<str>>,
+    on: impl Into<Expression>,
+) -> Expression {
+    Operands::new()
+        .int(kind as i64)
+        .int(system)
+        .encoded(call)
+        .operand(&on.into())
+        .of(code::CALL)
+}
+
+pub(super) const COLLECTIONS: i64 = 0;
+
 /// Returns the result type of a call on one element of type `value`.
 pub(super) const fn kind_of_one(returns: Returns, value: ExpType) -> ExpType {
     match returns.kind {
@@ -115,32 +130,40 @@ pub(super) const fn kind_of_many(returns: Returns) -> ExpType {
     }
 }
 
-/// Calls a macro with the arguments of a selection's shape.
-macro_rules! arguments_of {
-    ($make:ident Index $($row:tt)*) => { $make!(@one (index) $($row)*); };
-    ($make:ident IndexFrom $($row:tt)*) => { $make!(@many (index) $($row)*); };
-    ($make:ident IndexCount $($row:tt)*) => { $make!(@many (index, count) $($row)*); };
-    ($make:ident Rank $($row:tt)*) => { $make!(@one (rank) $($row)*); };
-    ($make:ident RankFrom $($row:tt)*) => { $make!(@many (rank) $($row)*); };
-    ($make:ident RankCount $($row:tt)*) => { $make!(@many (rank, count) $($row)*); };
-    ($make:ident Key $($row:tt)*) => { $make!(@one (key) $($row)*); };
-    ($make:ident Keys $($row:tt)*) => { $make!(@many (keys) $($row)*); };
-    ($make:ident KeyInterval $($row:tt)*) => { $make!(@interval $($row)*); };
-    ($make:ident KeyFrom $($row:tt)*) => { $make!(@many (key, index) $($row)*); };
-    ($make:ident KeyCount $($row:tt)*) => { $make!(@many (key, index, count) $($row)*); };
-    ($make:ident Value $($row:tt)*) => { $make!(@many (value) $($row)*); };
-    ($make:ident Values $($row:tt)*) => { $make!(@many (values) $($row)*); };
-    ($make:ident ValueInterval $($row:tt)*) => { $make!(@interval $($row)*); };
-    ($make:ident ValueFrom $($row:tt)*) => { $make!(@many (value, rank) $($row)*); };
-    ($make:ident ValueCount $($row:tt)*) => { $make!(@many (value, rank, count) $($row)*); };
+/// Defines functions that return a changed list or map. A row has the function, the number, the
+/// arguments, and how the policy follows them.
+macro_rules! changing {
+    ($kind:ident $on:ident $policy:ident; $($(#[$doc:meta])* $name:ident $code:ident($($argument:ident),*) $with:ident;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(
+            policy: &$policy,
+            $($argument: impl Into<Expression>,)*
+            $on: impl Into<Expression>,
+            contexts: &[Context],
+        ) -> Expression {
+            let call = CallExpression::new(code::$code)$(.with($argument))*;
+            $with(call, policy).modify(ExpType::$kind, $on, contexts)
+        }
+    )*};
+}
+
+/// Returns the type of an argument, or appends the argument to a call.
+macro_rules! argument {
+    (begin) => { Option<Expression> };
+    (end) => { Option<Expression> };
+    ($other:ident) => { impl Into<Expression> };
+    ($call:ident begin $begin:ident) => { $call.begin($begin) };
+    ($call:ident end $end:ident) => { $call.end($end) };
+    ($call:ident $other:ident $argument:ident) => { $call.with($argument) };
 }
 
 /// Makes a function that selects elements and returns facts about them.
 macro_rules! selecting {
-    ($name:ident $code:ident $returns:ident $shape:ident $doc:expr) => {
-        arguments_of!(selecting $shape $name $code $returns $doc);
-    };
-    (@one ($arg:ident) $name:ident $code:ident $returns:ident $doc:expr) => {
+    (Index($arg:ident) $($row:tt)*) => { selecting! { @one $arg $($row)* } };
+    (Rank($arg:ident) $($row:tt)*) => { selecting! { @one $arg $($row)* } };
+    (Key($arg:ident) $($row:tt)*) => { selecting! { @one $arg $($row)* } };
+    (@one $arg:ident $name:ident $code:ident $returns:ident $doc:expr) => {
         #[doc = $doc]
         ///
         /// `value_type` is the type of the key or value, for return types that include it.
@@ -154,80 +177,41 @@ macro_rules! selecting {
         ) -> Expression {
             let returns: $returns = returns.into();
             let returns = Returns::from(returns);
-            let kind = kind_of_one(returns, value_type);
-            CallExpression::returning(code::$code, returns)
-                .with($arg)
-                .read(kind, on, contexts)
+            let call = CallExpression::returning(code::$code, returns).with($arg);
+            call.read(kind_of_one(returns, value_type), on, contexts)
         }
     };
-    (@many ($($arg:ident),*) $name:ident $code:ident $returns:ident $doc:expr) => {
+    ($selector:ident($($arg:ident),*) $name:ident $code:ident $returns:ident $doc:expr) => {
         #[doc = $doc]
         #[must_use]
         pub fn $name(
             returns: impl Into<$returns>,
-            $($arg: impl Into<Expression>,)*
+            $($arg: argument!($arg),)*
             on: impl Into<Expression>,
             contexts: &[Context],
         ) -> Expression {
             let returns: $returns = returns.into();
             let returns = Returns::from(returns);
-            CallExpression::returning(code::$code, returns)
-                $(.with($arg))*
-                .read(kind_of_many(returns), on, contexts)
-        }
-    };
-    (@interval $name:ident $code:ident $returns:ident $doc:expr) => {
-        #[doc = $doc]
-        #[must_use]
-        pub fn $name(
-            returns: impl Into<$returns>,
-            begin: Option<Expression>,
-            end: Option<Expression>,
-            on: impl Into<Expression>,
-            contexts: &[Context],
-        ) -> Expression {
-            let returns: $returns = returns.into();
-            let returns = Returns::from(returns);
-            CallExpression::returning(code::$code, returns)
-                .interval(begin, end)
-                .read(kind_of_many(returns), on, contexts)
+            let call = CallExpression::returning(code::$code, returns);
+            $(let call = argument!(call $arg $arg);)*
+            call.read(kind_of_many(returns), on, contexts)
         }
     };
 }
 
 /// Makes a function that returns a list or map with the selected elements removed.
 macro_rules! removing {
-    ($name:ident $code:ident $kind:ident $shape:ident $doc:expr) => {
-        arguments_of!(removing $shape $name $code $kind $doc);
-    };
-    (@one ($arg:ident) $($row:tt)*) => {
-        removing!(@many ($arg) $($row)*);
-    };
-    (@many ($($arg:ident),*) $name:ident $code:ident $kind:ident $doc:expr) => {
+    ($selector:ident($($arg:ident),*) $name:ident $code:ident $kind:ident $doc:expr) => {
         #[doc = $doc]
         #[must_use]
         pub fn $name(
-            $($arg: impl Into<Expression>,)*
+            $($arg: argument!($arg),)*
             on: impl Into<Expression>,
             contexts: &[Context],
         ) -> Expression {
-            CallExpression::returning(code::$code, Returns::NOTHING)
-                $(.with($arg))*
-                .modify(ExpType::$kind, on, contexts)
-        }
-    };
-    (@interval $name:ident $code:ident $kind:ident $doc:expr) => {
-        #[doc = $doc]
-        #[must_use]
-        pub fn $name(
-            begin: Option<Expression>,
-            end: Option<Expression>,
-            on: impl Into<Expression>,
-            contexts: &[Context],
-        ) -> Expression {
-            CallExpression::returning(code::$code, Returns::NOTHING)
-                .interval(begin, end)
-                .modify(ExpType::$kind, on, contexts)
+            let call = CallExpression::returning(code::$code, Returns::NOTHING);
+            $(let call = argument!(call $arg $arg);)*
+            call.modify(ExpType::$kind, on, contexts)
         }
     };
 }
@@ -235,18 +219,18 @@ macro_rules! removing {
 /// Makes, for each row, a function that selects elements and one that returns the collection with
 /// them removed.
 macro_rules! reading_and_removing {
-    ($collection:literal $kind:ident $returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
+    ($collection:literal $kind:ident $returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $selector:ident $arguments:tt, $what:literal, $costs:literal;)*) => {
         $(
             selecting! {
-                $get $get_code $returns $shape
+                $selector $arguments $get $get_code $returns
                 concat!("Selects ", $what, "; `returns` chooses the result.")
             }
             removing! {
-                $remove $remove_code $kind $shape
+                $selector $arguments $remove $remove_code $kind
                 concat!("The ", $collection, " without ", $what, ".")
             }
         )*
     };
 }
 
-pub(super) use {arguments_of, reading_and_removing, removing, selecting};
+pub(super) use {argument, changing, reading_and_removing, removing, selecting};

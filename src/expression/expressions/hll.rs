@@ -33,18 +33,19 @@ fn modify(call: CallExpression, sketch: impl Into<Expression>) -> Expression {
     call.of(SKETCHES | CALL_MODIFIES, ExpType::Hll, sketch, &[])
 }
 
+fn init_with(
+    policy: &HllPolicy,
+    (index_bits, min_hash_bits): (u8, i64),
+    sketch: impl Into<Expression>,
+) -> Expression {
+    let call = CallExpression::new(code::INIT).with(i64::from(index_bits));
+    modify(with_policy(call.with(min_hash_bits), policy), sketch)
+}
+
 /// Returns an empty sketch.
 #[must_use]
 pub fn init(policy: &HllPolicy, index_bits: u8, sketch: impl Into<Expression>) -> Expression {
-    modify(
-        with_policy(
-            CallExpression::new(code::INIT)
-                .with(i64::from(index_bits))
-                .with(UNSET),
-            policy,
-        ),
-        sketch,
-    )
+    init_with(policy, (index_bits, UNSET), sketch)
 }
 
 /// Returns an empty sketch with min-hash bits.
@@ -55,15 +56,7 @@ pub fn init_with_min_hash(
     min_hash_bits: u8,
     sketch: impl Into<Expression>,
 ) -> Expression {
-    modify(
-        with_policy(
-            CallExpression::new(code::INIT)
-                .with(i64::from(index_bits))
-                .with(i64::from(min_hash_bits)),
-            policy,
-        ),
-        sketch,
-    )
+    init_with(policy, (index_bits, i64::from(min_hash_bits)), sketch)
 }
 
 /// Returns the sketch with the elements of a list added.
@@ -73,16 +66,8 @@ pub fn add(
     values: impl Into<Expression>,
     sketch: impl Into<Expression>,
 ) -> Expression {
-    modify(
-        with_policy(
-            CallExpression::new(code::ADD)
-                .with(values)
-                .with(UNSET)
-                .with(UNSET),
-            policy,
-        ),
-        sketch,
-    )
+    let call = CallExpression::new(code::ADD).with(values);
+    modify(with_policy(call.with(UNSET).with(UNSET), policy), sketch)
 }
 
 /// Returns the sketch united with others.
@@ -92,81 +77,52 @@ pub fn set_union(
     sketches: impl Into<Expression>,
     sketch: impl Into<Expression>,
 ) -> Expression {
-    modify(
-        with_policy(CallExpression::new(code::SET_UNION).with(sketches), policy),
-        sketch,
-    )
+    let call = CallExpression::new(code::SET_UNION).with(sketches);
+    modify(with_policy(call, policy), sketch)
 }
 
 /// Returns the sketch folded to fewer index bits.
 #[must_use]
 pub fn fold(index_bits: u8, sketch: impl Into<Expression>) -> Expression {
-    modify(
-        CallExpression::new(code::FOLD).with(i64::from(index_bits)),
-        sketch,
-    )
+    let call = CallExpression::new(code::FOLD).with(i64::from(index_bits));
+    modify(call, sketch)
 }
 
-/// Estimates the number of distinct elements added.
-#[must_use]
-pub fn get_count(sketch: impl Into<Expression>) -> Expression {
-    CallExpression::new(code::GET_COUNT).of(SKETCHES, ExpType::Int, sketch, &[])
+/// Defines functions that read a sketch. A row has the function, its argument, the number, and the
+/// type of the result.
+macro_rules! reading {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident)?) $code:ident $kind:ident;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(
+            $($argument: impl Into<Expression>,)?
+            sketch: impl Into<Expression>,
+        ) -> Expression {
+            let call = CallExpression::new(code::$code)$(.with($argument))?;
+            call.of(SKETCHES, ExpType::$kind, sketch, &[])
+        }
+    )*};
 }
 
-/// Returns the union with other sketches.
-#[must_use]
-pub fn get_union(sketches: impl Into<Expression>, sketch: impl Into<Expression>) -> Expression {
-    CallExpression::new(code::GET_UNION)
-        .with(sketches)
-        .of(SKETCHES, ExpType::Hll, sketch, &[])
-}
+reading! {
+    /// Estimates the number of distinct elements added.
+    get_count() GET_COUNT Int;
 
-/// Estimates the number of elements in the union with other sketches.
-#[must_use]
-pub fn get_union_count(
-    sketches: impl Into<Expression>,
-    sketch: impl Into<Expression>,
-) -> Expression {
-    CallExpression::new(code::GET_UNION_COUNT)
-        .with(sketches)
-        .of(SKETCHES, ExpType::Int, sketch, &[])
-}
+    /// Returns the union with other sketches.
+    get_union(sketches) GET_UNION Hll;
 
-/// Estimates the number of elements in the intersection with other sketches.
-#[must_use]
-pub fn get_intersect_count(
-    sketches: impl Into<Expression>,
-    sketch: impl Into<Expression>,
-) -> Expression {
-    CallExpression::new(code::GET_INTERSECT_COUNT)
-        .with(sketches)
-        .of(SKETCHES, ExpType::Int, sketch, &[])
-}
+    /// Estimates the number of elements in the union with other sketches.
+    get_union_count(sketches) GET_UNION_COUNT Int;
 
-/// Estimates the similarity: the intersection's share of the union, 0 to 1.
-#[must_use]
-pub fn get_similarity(
-    sketches: impl Into<Expression>,
-    sketch: impl Into<Expression>,
-) -> Expression {
-    CallExpression::new(code::GET_SIMILARITY).with(sketches).of(
-        SKETCHES,
-        ExpType::Float,
-        sketch,
-        &[],
-    )
-}
+    /// Estimates the number of elements in the intersection with other sketches.
+    get_intersect_count(sketches) GET_INTERSECT_COUNT Int;
 
-/// Returns the numbers of index bits and min-hash bits, as a list.
-#[must_use]
-pub fn describe(sketch: impl Into<Expression>) -> Expression {
-    CallExpression::new(code::DESCRIBE).of(SKETCHES, ExpType::List, sketch, &[])
-}
+    /// Estimates the similarity: the intersection's share of the union, 0 to 1.
+    get_similarity(sketches) GET_SIMILARITY Float;
 
-/// Returns 1 if all elements of a list may have been added, 0 if one of them was not.
-#[must_use]
-pub fn may_contain(values: impl Into<Expression>, sketch: impl Into<Expression>) -> Expression {
-    CallExpression::new(code::MAY_CONTAIN)
-        .with(values)
-        .of(SKETCHES, ExpType::Int, sketch, &[])
+    /// Returns the numbers of index bits and min-hash bits, as a list.
+    describe() DESCRIBE List;
+
+    /// Returns 1 if all elements of a list may have been added, 0 if one of them was not.
+    may_contain(values) MAY_CONTAIN Int;
 }

@@ -17,7 +17,7 @@
 
 use super::super::{ExpType, Expression};
 use super::call::{
-    CallExpression, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing,
+    CallExpression, argument, changing, kind_of_many, kind_of_one, reading_and_removing, removing,
     selecting,
 };
 use crate::call::Context;
@@ -31,104 +31,26 @@ fn with_policy(call: CallExpression, policy: &ListPolicy) -> CallExpression {
     with_flags(call.uint(u64::from(policy.create_flags())), policy)
 }
 
-/// Returns the list with a value added: at the end, or in order if the list is ordered.
-#[must_use]
-pub fn append(
-    policy: &ListPolicy,
-    value: impl Into<Expression>,
-    list: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_policy(CallExpression::new(code::LIST_APPEND).with(value), policy).modify(
-        ExpType::List,
-        list,
-        contexts,
-    )
-}
+changing! {
+    List list ListPolicy;
 
-/// Returns the list with the values of another list added.
-#[must_use]
-pub fn append_items(
-    policy: &ListPolicy,
-    values: impl Into<Expression>,
-    list: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_policy(
-        CallExpression::new(code::LIST_APPEND_ITEMS).with(values),
-        policy,
-    )
-    .modify(ExpType::List, list, contexts)
-}
+    /// Returns the list with a value added: at the end, or in order if the list is ordered.
+    append LIST_APPEND(value) with_policy;
 
-/// Returns the list with a value inserted before the element at a position.
-#[must_use]
-pub fn insert(
-    policy: &ListPolicy,
-    index: impl Into<Expression>,
-    value: impl Into<Expression>,
-    list: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_flags(
-        CallExpression::new(code::LIST_INSERT)
-            .with(index)
-            .with(value),
-        policy,
-    )
-    .modify(ExpType::List, list, contexts)
-}
+    /// Returns the list with the values of another list added.
+    append_items LIST_APPEND_ITEMS(values) with_policy;
 
-/// Returns the list with the values of another list inserted before the element at a position.
-#[must_use]
-pub fn insert_items(
-    policy: &ListPolicy,
-    index: impl Into<Expression>,
-    values: impl Into<Expression>,
-    list: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_flags(
-        CallExpression::new(code::LIST_INSERT_ITEMS)
-            .with(index)
-            .with(values),
-        policy,
-    )
-    .modify(ExpType::List, list, contexts)
-}
+    /// Returns the list with a value inserted before the element at a position.
+    insert LIST_INSERT(index, value) with_flags;
 
-/// Returns the list with the value at a position replaced.
-#[must_use]
-pub fn set(
-    policy: &ListPolicy,
-    index: impl Into<Expression>,
-    value: impl Into<Expression>,
-    list: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_flags(
-        CallExpression::new(code::LIST_SET).with(index).with(value),
-        policy,
-    )
-    .modify(ExpType::List, list, contexts)
-}
+    /// Returns the list with the values of another list inserted before the element at a position.
+    insert_items LIST_INSERT_ITEMS(index, values) with_flags;
 
-/// Returns the list with the number at a position increased.
-#[must_use]
-pub fn increment(
-    policy: &ListPolicy,
-    index: impl Into<Expression>,
-    delta: impl Into<Expression>,
-    list: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_policy(
-        CallExpression::new(code::LIST_INCREMENT)
-            .with(index)
-            .with(delta),
-        policy,
-    )
-    .modify(ExpType::List, list, contexts)
+    /// Returns the list with the value at a position replaced.
+    set LIST_SET(index, value) with_flags;
+
+    /// Returns the list with the number at a position increased.
+    increment LIST_INCREMENT(index, delta) with_policy;
 }
 
 /// Returns the list without its elements.

@@ -28,52 +28,41 @@ pub fn nil() -> Expression {
     val(Value::Nil)
 }
 
-/// Returns a literal truth value.
-#[must_use]
-pub fn bool_val(value: bool) -> Expression {
-    val(value)
+/// Defines functions that return a literal of one type.
+macro_rules! typed_literals {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $type:ty) $literal:expr;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name($value: $type) -> Expression {
+            val($literal)
+        }
+    )*};
 }
 
-/// Returns a literal integer.
-#[must_use]
-pub fn int_val(value: i64) -> Expression {
-    val(value)
-}
+typed_literals! {
+    /// Returns a literal truth value.
+    bool_val(value: bool) value;
 
-/// Returns a literal double.
-#[must_use]
-pub fn float_val(value: f64) -> Expression {
-    val(value)
-}
+    /// Returns a literal integer.
+    int_val(value: i64) value;
 
-/// Returns a literal text.
-#[must_use]
-pub fn string_val(value: impl Into<String>) -> Expression {
-    val(value.into())
-}
+    /// Returns a literal double.
+    float_val(value: f64) value;
 
-/// Returns literal bytes.
-#[must_use]
-pub fn blob_val(value: impl Into<Vec<u8>>) -> Expression {
-    val(value.into())
-}
+    /// Returns a literal text.
+    string_val(value: impl Into<String>) value.into();
 
-/// Returns a literal point or region, as GeoJSON.
-#[must_use]
-pub fn geo_val(value: impl Into<String>) -> Expression {
-    val(Value::GeoJson(value.into()))
-}
+    /// Returns literal bytes.
+    blob_val(value: impl Into<Vec<u8>>) value.into();
 
-/// Returns a literal list.
-#[must_use]
-pub fn list_val(value: impl Into<List>) -> Expression {
-    val(value.into())
-}
+    /// Returns a literal point or region, as GeoJSON.
+    geo_val(value: impl Into<String>) Value::GeoJson(value.into());
 
-/// Returns a literal map. It compares with other maps only if it is ordered by key.
-#[must_use]
-pub fn map_val(value: impl Into<Map>) -> Expression {
-    val(value.into())
+    /// Returns a literal list.
+    list_val(value: impl Into<List>) value.into();
+
+    /// Returns a literal map. It compares with other maps only if it is ordered by key.
+    map_val(value: impl Into<Map>) value.into();
 }
 
 macro_rules! from {

@@ -19,7 +19,7 @@
 
 use super::super::{ExpType, Expression};
 use super::call::{
-    CallExpression, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing,
+    CallExpression, argument, changing, kind_of_many, kind_of_one, reading_and_removing, removing,
     selecting,
 };
 use crate::call::Context;
@@ -33,53 +33,17 @@ fn with_policy(call: CallExpression, policy: &MapPolicy) -> CallExpression {
     with_order(call, policy).uint(u64::from(policy.write_flags().bits()))
 }
 
-/// Returns the map with a value put under a key.
-#[must_use]
-pub fn put(
-    policy: &MapPolicy,
-    key: impl Into<Expression>,
-    value: impl Into<Expression>,
-    map: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_policy(
-        CallExpression::new(code::MAP_PUT).with(key).with(value),
-        policy,
-    )
-    .modify(ExpType::Map, map, contexts)
-}
+changing! {
+    Map map MapPolicy;
 
-/// Returns the map with the entries of another map put into it.
-#[must_use]
-pub fn put_items(
-    policy: &MapPolicy,
-    entries: impl Into<Expression>,
-    map: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_policy(
-        CallExpression::new(code::MAP_PUT_ITEMS).with(entries),
-        policy,
-    )
-    .modify(ExpType::Map, map, contexts)
-}
+    /// Returns the map with a value put under a key.
+    put MAP_PUT(key, value) with_policy;
 
-/// Returns the map with the number under a key increased.
-#[must_use]
-pub fn increment(
-    policy: &MapPolicy,
-    key: impl Into<Expression>,
-    delta: impl Into<Expression>,
-    map: impl Into<Expression>,
-    contexts: &[Context],
-) -> Expression {
-    with_order(
-        CallExpression::new(code::MAP_INCREMENT)
-            .with(key)
-            .with(delta),
-        policy,
-    )
-    .modify(ExpType::Map, map, contexts)
+    /// Returns the map with the entries of another map put into it.
+    put_items MAP_PUT_ITEMS(entries) with_policy;
+
+    /// Returns the map with the number under a key increased.
+    increment MAP_INCREMENT(key, delta) with_order;
 }
 
 /// Returns the map without its entries.

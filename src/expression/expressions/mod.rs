@@ -126,26 +126,29 @@ impl Operands {
     }
 }
 
-fn nullary(code: i64) -> Expression {
-    Operands::new().of(code)
+/// Defines functions that build operations. A row has a function, its operands in their order (`operands..`: any number of
+/// them), and the number of the operation.
+macro_rules! builders {
+    () => {};
+    ($(#[$doc:meta])* $name:ident(operands..) $code:ident; $($rest:tt)*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(operands: impl IntoIterator<Item = Expression>) -> Expression {
+            let operands = operands.into_iter();
+            operands.fold(Operands::new(), |all, operand| all.operand(&operand)).of(code::$code)
+        }
+
+        builders! { $($rest)* }
+    };
+    ($(#[$doc:meta])* $name:ident($($operand:ident),*) $code:ident; $($rest:tt)*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name($($operand: impl Into<Expression>),*) -> Expression {
+            Operands::new()$(.operand(&$operand.into()))*.of(code::$code)
+        }
+
+        builders! { $($rest)* }
+    };
 }
 
-fn unary(code: i64, operand: impl Into<Expression>) -> Expression {
-    Operands::new().operand(&operand.into()).of(code)
-}
-
-fn binary(code: i64, a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    Operands::new()
-        .operand(&a.into())
-        .operand(&b.into())
-        .of(code)
-}
-
-fn variadic(code: i64, operands: impl IntoIterator<Item = Expression>) -> Expression {
-    operands
-        .into_iter()
-        .fold(Operands::new(), |operands, operand| {
-            operands.operand(&operand)
-        })
-        .of(code)
-}
+use builders;

@@ -1,154 +1,84 @@
 //! Arithmetic, on integers alone or doubles alone, and on the bits of integers. Integers wrap.
 
 use super::super::Expression;
-use super::{binary, unary, variadic};
+use super::{Operands, builders};
 use crate::expression::code;
 
-/// Adds the operands, all integers or all doubles.
-#[must_use]
-pub fn num_add(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::ADD, operands)
-}
+builders! {
+    /// Adds the operands, all integers or all doubles.
+    num_add(operands..) ADD;
 
-/// Subtracts all others from the first; negates a single operand.
-#[must_use]
-pub fn num_sub(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::SUB, operands)
-}
+    /// Subtracts all others from the first; negates a single operand.
+    num_sub(operands..) SUB;
 
-/// Multiplies the operands, all integers or all doubles.
-#[must_use]
-pub fn num_mul(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::MUL, operands)
-}
+    /// Multiplies the operands, all integers or all doubles.
+    num_mul(operands..) MUL;
 
-/// Divides the first by the product of all others; inverts a single operand. Integer division by 0
-/// is unknown.
-#[must_use]
-pub fn num_div(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::DIV, operands)
-}
+    /// Divides the first by the product of all others; inverts a single operand. Integer division by 0
+    /// is unknown.
+    num_div(operands..) DIV;
 
-/// Raises a double to the power of another.
-#[must_use]
-pub fn num_pow(base: impl Into<Expression>, exponent: impl Into<Expression>) -> Expression {
-    binary(code::POW, base, exponent)
-}
+    /// Raises a double to the power of another.
+    num_pow(base, exponent) POW;
 
-/// Returns the logarithm of a double to a base.
-#[must_use]
-pub fn num_log(value: impl Into<Expression>, base: impl Into<Expression>) -> Expression {
-    binary(code::LOG, value, base)
-}
+    /// Returns the logarithm of a double to a base.
+    num_log(value, base) LOG;
 
-/// Returns the remainder of an integer division, with the sign of `value`. Unknown for a divisor of
-/// 0.
-#[must_use]
-pub fn num_mod(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
-    binary(code::MOD, value, by)
-}
+    /// Returns the remainder of an integer division, with the sign of `value`. Unknown for a divisor of
+    /// 0.
+    num_mod(value, by) MOD;
 
-/// Returns the absolute value of a number.
-#[must_use]
-pub fn num_abs(value: impl Into<Expression>) -> Expression {
-    unary(code::ABS, value)
-}
+    /// Returns the absolute value of a number.
+    num_abs(value) ABS;
 
-/// Rounds a double down.
-#[must_use]
-pub fn num_floor(value: impl Into<Expression>) -> Expression {
-    unary(code::FLOOR, value)
-}
+    /// Rounds a double down.
+    num_floor(value) FLOOR;
 
-/// Rounds a double up.
-#[must_use]
-pub fn num_ceil(value: impl Into<Expression>) -> Expression {
-    unary(code::CEIL, value)
-}
+    /// Rounds a double up.
+    num_ceil(value) CEIL;
 
-/// Converts a double to an integer: drops the fraction, saturates at the integer range; NaN becomes
-/// 0.
-#[must_use]
-pub fn to_int(value: impl Into<Expression>) -> Expression {
-    unary(code::TO_INT, value)
-}
+    /// Converts a double to an integer: drops the fraction, saturates at the integer range; NaN becomes
+    /// 0.
+    to_int(value) TO_INT;
 
-/// Converts an integer to a double.
-#[must_use]
-pub fn to_float(value: impl Into<Expression>) -> Expression {
-    unary(code::TO_FLOAT, value)
-}
+    /// Converts an integer to a double.
+    to_float(value) TO_FLOAT;
 
-/// Returns the least of some numbers.
-#[must_use]
-pub fn min(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::MIN, operands)
-}
+    /// Returns the least of some numbers.
+    min(operands..) MIN;
 
-/// Returns the greatest of some numbers.
-#[must_use]
-pub fn max(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::MAX, operands)
-}
+    /// Returns the greatest of some numbers.
+    max(operands..) MAX;
 
-/// Combines integers by bitwise AND.
-#[must_use]
-pub fn int_and(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::INT_AND, operands)
-}
+    /// Combines integers by bitwise AND.
+    int_and(operands..) INT_AND;
 
-/// Combines integers by bitwise OR.
-#[must_use]
-pub fn int_or(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::INT_OR, operands)
-}
+    /// Combines integers by bitwise OR.
+    int_or(operands..) INT_OR;
 
-/// Combines integers by bitwise XOR.
-#[must_use]
-pub fn int_xor(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::INT_XOR, operands)
-}
+    /// Combines integers by bitwise XOR.
+    int_xor(operands..) INT_XOR;
 
-/// Inverts all bits of an integer.
-#[must_use]
-pub fn int_not(value: impl Into<Expression>) -> Expression {
-    unary(code::INT_NOT, value)
-}
+    /// Inverts all bits of an integer.
+    int_not(value) INT_NOT;
 
-/// Shifts the bits to the left. Only the low six bits of `by` count.
-#[must_use]
-pub fn int_lshift(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
-    binary(code::LSHIFT, value, by)
-}
+    /// Shifts the bits to the left. Only the low six bits of `by` count.
+    int_lshift(value, by) LSHIFT;
 
-/// Shifts the bits to the right, filling with 0. Only the low six bits of `by` count.
-#[must_use]
-pub fn int_rshift(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
-    binary(code::RSHIFT, value, by)
-}
+    /// Shifts the bits to the right, filling with 0. Only the low six bits of `by` count.
+    int_rshift(value, by) RSHIFT;
 
-/// Shifts the bits to the right, filling with the sign. Only the low six bits of `by` count.
-#[must_use]
-pub fn int_arshift(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
-    binary(code::ARSHIFT, value, by)
-}
+    /// Shifts the bits to the right, filling with the sign. Only the low six bits of `by` count.
+    int_arshift(value, by) ARSHIFT;
 
-/// Counts the bits that are 1.
-#[must_use]
-pub fn int_count(value: impl Into<Expression>) -> Expression {
-    unary(code::INT_COUNT, value)
-}
+    /// Counts the bits that are 1.
+    int_count(value) INT_COUNT;
 
-/// Returns the position of the most significant bit equal to `bit`, counted from 0 at the most
-/// significant of the 64; -1 if there is none.
-#[must_use]
-pub fn int_lscan(value: impl Into<Expression>, bit: impl Into<Expression>) -> Expression {
-    binary(code::LSCAN, value, bit)
-}
+    /// Returns the position of the most significant bit equal to `bit`, counted from 0 at the most
+    /// significant of the 64; -1 if there is none.
+    int_lscan(value, bit) LSCAN;
 
-/// Returns the position of the least significant bit equal to `bit`, counted from 0 at the most
-/// significant of the 64; -1 if there is none.
-#[must_use]
-pub fn int_rscan(value: impl Into<Expression>, bit: impl Into<Expression>) -> Expression {
-    binary(code::RSCAN, value, bit)
+    /// Returns the position of the least significant bit equal to `bit`, counted from 0 at the most
+    /// significant of the 64; -1 if there is none.
+    int_rscan(value, bit) RSCAN;
 }

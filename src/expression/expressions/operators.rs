@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 
 use super::super::Expression;
-use super::{Operands, binary, nullary, unary, variadic};
+use super::{Operands, builders};
 use crate::expression::code;
 
 bitflags! {
@@ -22,47 +22,28 @@ bitflags! {
     }
 }
 
-/// Returns the unknown value. It fits where any type is expected.
-#[must_use]
-pub fn unknown() -> Expression {
-    nullary(code::UNKNOWN)
-}
+builders! {
+    /// Returns the unknown value. It fits where any type is expected.
+    unknown() UNKNOWN;
 
-/// Tests whether two values of one type are equal. Unknown for values without an order: sketches,
-/// GeoJSON, and containers that hold a map not ordered by key.
-#[must_use]
-pub fn eq(a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    binary(code::EQ, a, b)
-}
+    /// Tests whether two values of one type are equal. Unknown for values without an order: sketches,
+    /// GeoJSON, and containers that hold a map not ordered by key.
+    eq(a, b) EQ;
 
-/// Tests whether two values of one type differ.
-#[must_use]
-pub fn ne(a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    binary(code::NE, a, b)
-}
+    /// Tests whether two values of one type differ.
+    ne(a, b) NE;
 
-/// Tests whether `a` is greater than `b`.
-#[must_use]
-pub fn gt(a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    binary(code::GT, a, b)
-}
+    /// Tests whether `a` is greater than `b`.
+    gt(a, b) GT;
 
-/// Tests whether `a` is greater than or equal to `b`.
-#[must_use]
-pub fn ge(a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    binary(code::GE, a, b)
-}
+    /// Tests whether `a` is greater than or equal to `b`.
+    ge(a, b) GE;
 
-/// Tests whether `a` is less than `b`.
-#[must_use]
-pub fn lt(a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    binary(code::LT, a, b)
-}
+    /// Tests whether `a` is less than `b`.
+    lt(a, b) LT;
 
-/// Tests whether `a` is less than or equal to `b`.
-#[must_use]
-pub fn le(a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    binary(code::LE, a, b)
+    /// Tests whether `a` is less than or equal to `b`.
+    le(a, b) LE;
 }
 
 /// Tests whether a pattern matches anywhere in a text. O(pattern * text).
@@ -75,61 +56,36 @@ pub fn regex_compare(pattern: &str, flags: RegexFlags, text: impl Into<Expressio
         .of(code::REGEX)
 }
 
-/// Tests whether one of two geometries is a point and the other a region that contains it.
-#[must_use]
-pub fn geo_compare(a: impl Into<Expression>, b: impl Into<Expression>) -> Expression {
-    binary(code::GEO, a, b)
-}
+builders! {
+    /// Tests whether one of two geometries is a point and the other a region that contains it.
+    geo_compare(a, b) GEO;
 
-/// Tests whether a list has an element equal to a value. O(elements).
-#[must_use]
-pub fn in_list(value: impl Into<Expression>, list: impl Into<Expression>) -> Expression {
-    binary(code::IN_LIST, value, list)
-}
+    /// Tests whether a list has an element equal to a value. O(elements).
+    in_list(value, list) IN_LIST;
 
-/// Returns the keys of a map as a list, in order.
-#[must_use]
-pub fn map_keys(map: impl Into<Expression>) -> Expression {
-    unary(code::MAP_KEYS, map)
-}
+    /// Returns the keys of a map as a list, in order.
+    map_keys(map) MAP_KEYS;
 
-/// Returns the values of a map as a list, in the order of the keys.
-#[must_use]
-pub fn map_values(map: impl Into<Expression>) -> Expression {
-    unary(code::MAP_VALUES, map)
-}
+    /// Returns the values of a map as a list, in the order of the keys.
+    map_values(map) MAP_VALUES;
 
-/// Tests whether all of two or more operands are true. A false operand decides, even beside an
-/// unknown one.
-#[must_use]
-pub fn and(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::AND, operands)
-}
+    /// Tests whether all of two or more operands are true. A false operand decides, even beside an
+    /// unknown one.
+    and(operands..) AND;
 
-/// Tests whether any of two or more operands is true. A true operand decides, even beside an
-/// unknown one.
-#[must_use]
-pub fn or(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::OR, operands)
-}
+    /// Tests whether any of two or more operands is true. A true operand decides, even beside an
+    /// unknown one.
+    or(operands..) OR;
 
-/// Negates a truth value.
-#[must_use]
-pub fn not(operand: impl Into<Expression>) -> Expression {
-    unary(code::NOT, operand)
-}
+    /// Negates a truth value.
+    not(operand) NOT;
 
-/// Tests whether exactly one of two or more operands is true.
-#[must_use]
-pub fn xor(operands: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::EXCLUSIVE, operands)
-}
+    /// Tests whether exactly one of two or more operands is true.
+    xor(operands..) EXCLUSIVE;
 
-/// Takes conditions and values in turn, then a default. Returns the value of the first condition
-/// that is true.
-#[must_use]
-pub fn cond(cases: impl IntoIterator<Item = Expression>) -> Expression {
-    variadic(code::COND, cases)
+    /// Takes conditions and values in turn, then a default. Returns the value of the first condition
+    /// that is true.
+    cond(operands..) COND;
 }
 
 /// A variable's name and value, for [`exp_let`].

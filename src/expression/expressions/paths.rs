@@ -4,7 +4,8 @@ use bitflags::bitflags;
 
 use super::super::code::{self, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
-use super::{Operands, nullary};
+use super::call::{COLLECTIONS, call_on};
+use super::{Operands, builders};
 use crate::call::level::{AND, BY_EXPRESSION, BY_KEYS, IN_MAP};
 use crate::call::{CALL_SELECT, Context, encode_path};
 use crate::value::msgpack::{write_array_header, write_int};
@@ -31,10 +32,9 @@ pub fn loop_var(part: LoopVariable, kind: ExpType) -> Expression {
         .of(code::VAR_BUILTIN)
 }
 
-/// Removes the element that a path has reached, in place of a new value. Unknown anywhere else.
-#[must_use]
-pub fn result_remove() -> Expression {
-    nullary(code::RESULT_REMOVE)
+builders! {
+    /// Removes the element that a path has reached, in place of a new value. Unknown anywhere else.
+    result_remove() RESULT_REMOVE;
 }
 
 /// One level of a path: chooses elements of a list or entries of a map. A [`Context`] is a level
@@ -191,7 +191,7 @@ pub fn select_by_path(
         PathResult::Tree => kind,
         _ => ExpType::List,
     };
-    call(kind, 0, selection(result, flags, steps), on)
+    call_on(kind, COLLECTIONS, selection(result, flags, steps), on)
 }
 
 /// Returns a list or map (`kind` says which) with a new value for each element that a path reaches;
@@ -205,19 +205,5 @@ pub fn modify_by_path(
     steps: impl IntoIterator<Item = PathStep>,
 ) -> Expression {
     let selection = modification(&value.into(), flags, steps);
-    call(kind, CALL_MODIFIES, selection, on)
-}
-
-fn call(
-    kind: ExpType,
-    system: i64,
-    selection: Result<Vec<u8>, Box<str>>,
-    on: impl Into<Expression>,
-) -> Expression {
-    Operands::new()
-        .int(kind as i64)
-        .int(system)
-        .encoded(selection)
-        .operand(&on.into())
-        .of(code::CALL)
+    call_on(kind, COLLECTIONS | CALL_MODIFIES, selection, on)
 }

@@ -6,9 +6,7 @@ use std::cell::RefCell;
 
 use super::super::Operation;
 use crate::call::{CallError, CallSystem, CallWriter, MAX_ARGUMENT_ITEMS};
-use crate::cdt::{
-    Action, Items, MapPolicy, Number, PreparedCall, ReturnKind, Returns, Selector, Sought,
-};
+use crate::cdt::{Action, Items, MapPolicy, Number, PreparedCall, Returns, Selector, Sought};
 use crate::value::msgpack::EncodedInt;
 use crate::value::{Container, EncodePurpose, Map, MapOrder, Value, encode};
 
@@ -43,28 +41,9 @@ pub(super) fn select(
     Operation::on_collection(bin, code, call)
 }
 
-/// Returns an operation that reads or removes the selected items, with a fixed return type.
-pub(super) fn fixed(
-    bin: &str,
-    code: u8,
-    selector: Argument<Selector<'static>>,
-    kind: ReturnKind,
-) -> Operation {
-    select(bin, code, selector, Returns::new(kind))
-}
-
-/// As [`fixed`], about everything that is not selected.
-pub(super) fn fixed_inverted(
-    bin: &str,
-    code: u8,
-    selector: Argument<Selector<'static>>,
-    kind: ReturnKind,
-) -> Operation {
-    let returns = Returns {
-        kind,
-        inverted: true,
-    };
-    select(bin, code, selector, returns)
+/// Returns an operation that reads or removes the selected items, and returns what the table fixes.
+pub(super) fn fixed(bin: &str, code: u8, selector: Selector<'static>) -> Operation {
+    Operation::on_collection(bin, code, PreparedCall::selecting_fixed(code, selector))
 }
 
 fn encoded(value: &Value, purpose: EncodePurpose) -> Argument<Vec<u8>> {
@@ -196,77 +175,47 @@ pub(super) fn increment(
     collection(bin, code, action)
 }
 
-/// Defines a function that reads or removes the selected items. The shape of the selection
-/// determines its arguments.
+/// Returns the type of a selection's argument.
+macro_rules! argument {
+    (count) => { u64 };
+    (key) => { impl Into<Value> };
+    (value) => { impl Into<Value> };
+    (keys) => { Vec<Value> };
+    (values) => { Vec<Value> };
+    (begin) => { Option<Value> };
+    (end) => { Option<Value> };
+    ($position:ident) => { i64 };
+}
+
+/// Returns the selector with these arguments. Without a count, it selects all items to the end.
+macro_rules! selector {
+    (Index $index:ident) => { Ok(Selector::Index($index)) };
+    (IndexRange $start:ident) => { selector!(IndexRange $start ALL) };
+    (IndexRange $start:ident $count:ident) => { Ok(Selector::IndexRange { start: $start, count: $count }) };
+    (Rank $rank:ident) => { Ok(Selector::Rank($rank)) };
+    (RankRange $start:ident) => { selector!(RankRange $start ALL) };
+    (RankRange $start:ident $count:ident) => { Ok(Selector::RankRange { start: $start, count: $count }) };
+    (Key $key:ident) => { sought($key).map(Selector::Key) };
+    (Keys $keys:ident) => { sought_several(&$keys).map(Selector::Keys) };
+    (KeyInterval $begin:ident $end:ident) => { interval($begin, $end).map(|(begin, end)| Selector::KeyInterval(begin, end)) };
+    (KeyRelative $key:ident $index:ident) => { selector!(KeyRelative $key $index ALL) };
+    (KeyRelative $key:ident $index:ident $count:ident) => { sought($key).map(|key| Selector::KeyRelative { key, index: $index, count: $count }) };
+    (Value $value:ident) => { sought($value).map(Selector::Value) };
+    (Values $values:ident) => { sought_several(&$values).map(Selector::Values) };
+    (ValueInterval $begin:ident $end:ident) => { interval($begin, $end).map(|(begin, end)| Selector::ValueInterval(begin, end)) };
+    (ValueRelative $value:ident $rank:ident) => { selector!(ValueRelative $value $rank ALL) };
+    (ValueRelative $value:ident $rank:ident $count:ident) => { sought($value).map(|value| Selector::ValueRelative { value, rank: $rank, count: $count }) };
+}
+
+/// Defines a function that reads or removes the selected items.
 macro_rules! selecting {
-    ($name:ident $code:ident $returns:ident Index $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (index: i64) Ok(Selector::Index(index)));
-    };
-    ($name:ident $code:ident $returns:ident IndexFrom $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (start: i64)
-            Ok(Selector::IndexRange { start, count: ALL }));
-    };
-    ($name:ident $code:ident $returns:ident IndexCount $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (start: i64, count: u64)
-            Ok(Selector::IndexRange { start, count }));
-    };
-    ($name:ident $code:ident $returns:ident Rank $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (rank: i64) Ok(Selector::Rank(rank)));
-    };
-    ($name:ident $code:ident $returns:ident RankFrom $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (start: i64)
-            Ok(Selector::RankRange { start, count: ALL }));
-    };
-    ($name:ident $code:ident $returns:ident RankCount $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (start: i64, count: u64)
-            Ok(Selector::RankRange { start, count }));
-    };
-    ($name:ident $code:ident $returns:ident Key $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (key: impl Into<Value>)
-            sought(key).map(Selector::Key));
-    };
-    ($name:ident $code:ident $returns:ident Keys $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (keys: Vec<Value>)
-            sought_several(&keys).map(Selector::Keys));
-    };
-    ($name:ident $code:ident $returns:ident KeyInterval $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (begin: Option<Value>, end: Option<Value>)
-            interval(begin, end).map(|(begin, end)| Selector::KeyInterval(begin, end)));
-    };
-    ($name:ident $code:ident $returns:ident KeyFrom $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (key: impl Into<Value>, index: i64)
-            sought(key).map(|key| Selector::KeyRelative { key, index, count: ALL }));
-    };
-    ($name:ident $code:ident $returns:ident KeyCount $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (key: impl Into<Value>, index: i64, count: u64)
-            sought(key).map(|key| Selector::KeyRelative { key, index, count }));
-    };
-    ($name:ident $code:ident $returns:ident Value $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (value: impl Into<Value>)
-            sought(value).map(Selector::Value));
-    };
-    ($name:ident $code:ident $returns:ident Values $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (values: Vec<Value>)
-            sought_several(&values).map(Selector::Values));
-    };
-    ($name:ident $code:ident $returns:ident ValueInterval $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (begin: Option<Value>, end: Option<Value>)
-            interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)));
-    };
-    ($name:ident $code:ident $returns:ident ValueFrom $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (value: impl Into<Value>, rank: i64)
-            sought(value).map(|value| Selector::ValueRelative { value, rank, count: ALL }));
-    };
-    ($name:ident $code:ident $returns:ident ValueCount $doc:expr) => {
-        selecting!(@ $name $code $returns $doc, (value: impl Into<Value>, rank: i64, count: u64)
-            sought(value).map(|value| Selector::ValueRelative { value, rank, count }));
-    };
-    (@ $name:ident $code:ident $returns:ident $doc:expr, ($($arg:ident: $type:ty),*) $selector:expr) => {
+    ($name:ident $code:ident $returns:ident $selector:ident($($argument:ident),*) $doc:expr) => {
         #[doc = $doc]
         #[must_use]
-        pub fn $name(bin: &str, $($arg: $type,)* returns: impl Into<$returns>) -> Operation {
+        pub fn $name(bin: &str, $($argument: argument!($argument),)* returns: impl Into<$returns>) -> Operation {
             let returns: $returns = returns.into();
-            arguments::select(bin, code::$code, $selector, returns.into())
+            let selector = selector!($selector $($argument)*);
+            arguments::select(bin, code::$code, selector, returns.into())
         }
     };
 }
@@ -274,14 +223,14 @@ macro_rules! selecting {
 /// Defines a function that reads the selected items, and one that removes them, for each row.
 /// `$returns`: the return type.
 macro_rules! reading_and_removing {
-    ($returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
+    ($returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $selector:ident $arguments:tt, $what:literal, $costs:literal;)*) => {
         $(
             selecting! {
-                $get $get_code $returns $shape
+                $get $get_code $returns $selector $arguments
                 concat!("Selects ", $what, "; `returns` says what the result holds. ", $costs)
             }
             selecting! {
-                $remove $remove_code $returns $shape
+                $remove $remove_code $returns $selector $arguments
                 concat!(
                     "Removes ", $what, "; `returns` says what the result holds about them, as they were before. Costs as [`",
                     stringify!($get), "`]."
@@ -291,4 +240,4 @@ macro_rules! reading_and_removing {
     };
 }
 
-pub(super) use {reading_and_removing, selecting};
+pub(super) use {argument, reading_and_removing, selecting, selector};

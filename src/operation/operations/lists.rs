@@ -35,47 +35,70 @@ pub use crate::cdt::{ListReturn, ListSortFlags};
 
 use super::super::Operation;
 use super::arguments::{
-    self, ALL, collection, fixed, fixed_inverted, interval, number, reading_and_removing,
-    selecting, sought, sought_several, stored, stored_several, unread,
+    self, ALL, Argument, argument, collection, fixed, interval, number, reading_and_removing,
+    selecting, selector, sought, sought_several, stored, stored_several, unread,
 };
 use crate::call::CallWriter;
 use crate::call::context::ListPad;
-use crate::cdt::{Action, ListPolicy, ListWriteFlags, ReturnKind, Selector, code, list_selections};
+use crate::cdt::{Action, Items, ListPolicy, ListWriteFlags, Selector, code, list_selections};
 use crate::value::{EncodePurpose, ListOrder, Value};
+
+const fn range(start: i64, count: u64) -> Selector<'static> {
+    Selector::IndexRange { start, count }
+}
+
+fn appended(
+    policy: &ListPolicy,
+    bin: &str,
+    code: u8,
+    items: Argument<Items<'static>>,
+) -> Operation {
+    let action = items.map(|items| Action::Append {
+        items,
+        flags: policy.write_flags(),
+        create: policy.create_flags(),
+    });
+    collection(bin, code, action)
+}
+
+fn inserted(
+    policy: &ListPolicy,
+    bin: &str,
+    code: u8,
+    index: i64,
+    items: Argument<Items<'static>>,
+) -> Operation {
+    let action = items.map(|items| Action::Insert {
+        index,
+        items,
+        flags: policy.write_flags(),
+    });
+    collection(bin, code, action)
+}
 
 /// Makes the bin a list of this order, empty if it is missing; an existing list is converted, and
 /// loses a persisted index. Below a context, the element that the last one names is created if it
 /// is missing. No result. O(1), but for sorting a list that gets ordered.
 #[must_use]
 pub fn create(bin: &str, order: ListOrder) -> Operation {
-    create_with(
-        bin,
-        &ListPolicy::new(order, ListWriteFlags::empty()),
-        ListPad::Bounded,
-    )
+    let policy = ListPolicy::new(order, ListWriteFlags::empty());
+    create_with(bin, &policy, ListPad::Bounded)
 }
 
 /// Makes the bin a list as [`create`] does, with a persisted index: see
 /// [`ListPolicy::persist_index`].
 #[must_use]
 pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
-    create_with(
-        bin,
-        &ListPolicy::new(order, ListWriteFlags::empty()).persist_index(true),
-        ListPad::Bounded,
-    )
+    let policy = ListPolicy::new(order, ListWriteFlags::empty()).persist_index(true);
+    create_with(bin, &policy, ListPad::Bounded)
 }
 
 /// Makes the bin a list as [`create`] does, with the order and persisted index of a policy; `pad`
 /// says whether a list that the last context leads into is filled with nil up to its position.
 #[must_use]
 pub fn create_with(bin: &str, policy: &ListPolicy, pad: ListPad) -> Operation {
-    collection(
-        bin,
-        code::LIST_SET_TYPE,
-        Ok(Action::SetType(policy.create_flags())),
-    )
-    .creating(pad.create_bits(policy.order()))
+    let action = Ok(Action::SetType(policy.create_flags()));
+    collection(bin, code::LIST_SET_TYPE, action).creating(pad.create_bits(policy.order()))
 }
 
 /// Gives an existing list another order; a missing one is created. It loses a persisted index. No
@@ -90,29 +113,18 @@ pub fn set_order(bin: &str, order: ListOrder) -> Operation {
 /// O(N) without.
 #[must_use]
 pub fn append(policy: &ListPolicy, bin: &str, value: impl Into<Value>) -> Operation {
-    collection(
-        bin,
-        code::LIST_APPEND,
-        stored(value).map(|items| Action::Append {
-            items,
-            flags: policy.write_flags(),
-            create: policy.create_flags(),
-        }),
-    )
+    appended(policy, bin, code::LIST_APPEND, stored(value))
 }
 
 /// Appends several values. Result: the number of elements afterwards. Costs as [`append`], for each
 /// value.
 #[must_use]
 pub fn append_items(policy: &ListPolicy, bin: &str, values: Vec<Value>) -> Operation {
-    collection(
+    appended(
+        policy,
         bin,
         code::LIST_APPEND_ITEMS,
-        stored_several(&values).map(|items| Action::Append {
-            items,
-            flags: policy.write_flags(),
-            create: policy.create_flags(),
-        }),
+        stored_several(&values),
     )
 }
 
@@ -121,28 +133,18 @@ pub fn append_items(policy: &ListPolicy, bin: &str, values: Vec<Value>) -> Opera
 /// O(N) if elements must be unique.
 #[must_use]
 pub fn insert(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) -> Operation {
-    collection(
-        bin,
-        code::LIST_INSERT,
-        stored(value).map(|items| Action::Insert {
-            index,
-            items,
-            flags: policy.write_flags(),
-        }),
-    )
+    inserted(policy, bin, code::LIST_INSERT, index, stored(value))
 }
 
 /// Inserts several values before the element at a position. Costs and result as [`insert`].
 #[must_use]
 pub fn insert_items(policy: &ListPolicy, bin: &str, index: i64, values: Vec<Value>) -> Operation {
-    collection(
+    inserted(
+        policy,
         bin,
         code::LIST_INSERT_ITEMS,
-        stored_several(&values).map(|items| Action::Insert {
-            index,
-            items,
-            flags: policy.write_flags(),
-        }),
+        index,
+        stored_several(&values),
     )
 }
 
@@ -150,15 +152,9 @@ pub fn insert_items(policy: &ListPolicy, bin: &str, index: i64, values: Vec<Valu
 /// No result. Costs as [`insert`].
 #[must_use]
 pub fn set(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) -> Operation {
-    collection(
-        bin,
-        code::LIST_SET,
-        stored(value).map(|item| Action::Set {
-            index,
-            item,
-            flags: policy.write_flags(),
-        }),
-    )
+    let flags = policy.write_flags();
+    let action = stored(value).map(|item| Action::Set { index, item, flags });
+    collection(bin, code::LIST_SET, action)
 }
 
 /// Adds to the number at a position; at the end, a new element begins with `delta`. The kind of
@@ -188,96 +184,46 @@ pub fn increment(policy: &ListPolicy, bin: &str, index: i64, delta: impl Into<Va
 /// Removes the element at a position. Result: the element. O(index); O(1) with index.
 #[must_use]
 pub fn pop(bin: &str, index: i64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_POP,
-        Ok(Selector::Index(index)),
-        ReturnKind::Value,
-    )
+    fixed(bin, code::LIST_POP, Selector::Index(index))
 }
 
 /// Removes at most `count` elements from a position on. Result: the elements. O(index + M); O(M)
 /// with index.
 #[must_use]
 pub fn pop_range(bin: &str, index: i64, count: u64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_POP_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count,
-        }),
-        ReturnKind::Value,
-    )
+    fixed(bin, code::LIST_POP_RANGE, range(index, count))
 }
 
 /// Removes the elements from a position to the end. Costs and result as [`pop_range`].
 #[must_use]
 pub fn pop_range_from(bin: &str, index: i64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_POP_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count: ALL,
-        }),
-        ReturnKind::Value,
-    )
+    fixed(bin, code::LIST_POP_RANGE, range(index, ALL))
 }
 
 /// Removes the element at a position. Result: 1. O(index); O(1) with index.
 #[must_use]
 pub fn remove(bin: &str, index: i64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_REMOVE,
-        Ok(Selector::Index(index)),
-        ReturnKind::Count,
-    )
+    fixed(bin, code::LIST_REMOVE, Selector::Index(index))
 }
 
 /// Removes at most `count` elements from a position on. Result: how many were removed. O(index +
 /// M); O(1) with index.
 #[must_use]
 pub fn remove_range(bin: &str, index: i64, count: u64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_REMOVE_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count,
-        }),
-        ReturnKind::Count,
-    )
+    fixed(bin, code::LIST_REMOVE_RANGE, range(index, count))
 }
 
 /// Removes the elements from a position to the end. Costs and result as [`remove_range`].
 #[must_use]
 pub fn remove_range_from(bin: &str, index: i64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_REMOVE_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count: ALL,
-        }),
-        ReturnKind::Count,
-    )
+    fixed(bin, code::LIST_REMOVE_RANGE, range(index, ALL))
 }
 
 /// Keeps at most `count` elements from a position on and removes all others. Result: how many were
 /// removed. Costs as [`remove_range`].
 #[must_use]
 pub fn trim(bin: &str, index: i64, count: u64) -> Operation {
-    fixed_inverted(
-        bin,
-        code::LIST_TRIM,
-        Ok(Selector::IndexRange {
-            start: index,
-            count,
-        }),
-        ReturnKind::Count,
-    )
+    fixed(bin, code::LIST_TRIM, range(index, count))
 }
 
 /// Removes all elements. The list keeps its order and loses a persisted index. No result. O(1).
@@ -302,41 +248,20 @@ pub fn sort(bin: &str, flags: ListSortFlags) -> Operation {
 /// The element at a position. O(index); O(1) with index.
 #[must_use]
 pub fn get(bin: &str, index: i64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_GET,
-        Ok(Selector::Index(index)),
-        ReturnKind::Value,
-    )
+    fixed(bin, code::LIST_GET, Selector::Index(index))
 }
 
 /// At most `count` elements from a position on. O(index + M); O(1) with index, beside the copy of
 /// the elements.
 #[must_use]
 pub fn get_range(bin: &str, index: i64, count: u64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_GET_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count,
-        }),
-        ReturnKind::Value,
-    )
+    fixed(bin, code::LIST_GET_RANGE, range(index, count))
 }
 
 /// The elements from a position to the end. Costs as [`get_range`].
 #[must_use]
 pub fn get_range_from(bin: &str, index: i64) -> Operation {
-    fixed(
-        bin,
-        code::LIST_GET_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count: ALL,
-        }),
-        ReturnKind::Value,
-    )
+    fixed(bin, code::LIST_GET_RANGE, range(index, ALL))
 }
 
 list_selections!(reading_and_removing ListReturn);

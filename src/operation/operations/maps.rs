@@ -32,12 +32,21 @@ pub use crate::cdt::MapReturn;
 
 use super::super::Operation;
 use super::arguments::{
-    self, ALL, collection, increment, interval, number, reading_and_removing, selecting, sought,
-    sought_several, stored_entries, stored_entry,
+    self, ALL, Argument, argument, collection, increment, interval, number, reading_and_removing,
+    selecting, selector, sought, sought_several, stored_entries, stored_entry,
 };
 use crate::call::context::create_bits;
-use crate::cdt::{Action, MapPolicy, MapWriteFlags, Number, Selector, code, map_selections};
+use crate::cdt::{Action, Items, MapPolicy, MapWriteFlags, Number, Selector, code, map_selections};
 use crate::value::{MapOrder, Value};
+
+fn puts(policy: &MapPolicy, bin: &str, code: u8, items: Argument<Items<'static>>) -> Operation {
+    let action = items.map(|items| Action::Put {
+        items,
+        flags: policy.write_flags(),
+        create: Some(policy.create_flags()),
+    });
+    collection(bin, code, action)
+}
 
 /// Makes the bin a map of this order, empty if it is missing; an existing map is converted, and
 /// loses a persisted index. Below a context, the value that the last one names is created if it is
@@ -52,12 +61,8 @@ pub fn create(bin: &str, order: MapOrder) -> Operation {
 #[must_use]
 pub fn create_persistent(bin: &str, order: MapOrder) -> Operation {
     let policy = MapPolicy::new(order, MapWriteFlags::empty()).persist_index(true);
-    collection(
-        bin,
-        code::MAP_SET_TYPE,
-        Ok(Action::SetType(policy.create_flags())),
-    )
-    .creating(create_bits(order))
+    let action = Ok(Action::SetType(policy.create_flags()));
+    collection(bin, code::MAP_SET_TYPE, action).creating(create_bits(order))
 }
 
 /// Gives an existing map another order; a missing one is created. It loses a persisted index. No
@@ -75,30 +80,14 @@ pub fn put(
     key: impl Into<Value>,
     value: impl Into<Value>,
 ) -> Operation {
-    collection(
-        bin,
-        code::MAP_PUT,
-        stored_entry(key, value).map(|items| Action::Put {
-            items,
-            flags: policy.write_flags(),
-            create: Some(policy.create_flags()),
-        }),
-    )
+    puts(policy, bin, code::MAP_PUT, stored_entry(key, value))
 }
 
 /// Writes the values of several keys, none of them given twice. Result: the number of entries
 /// afterwards. O(M log M + N); O(M log N) with index.
 #[must_use]
 pub fn put_items(policy: &MapPolicy, bin: &str, entries: Vec<(Value, Value)>) -> Operation {
-    collection(
-        bin,
-        code::MAP_PUT_ITEMS,
-        stored_entries(entries).map(|items| Action::Put {
-            items,
-            flags: policy.write_flags(),
-            create: Some(policy.create_flags()),
-        }),
-    )
+    puts(policy, bin, code::MAP_PUT_ITEMS, stored_entries(entries))
 }
 
 /// Adds to the number of a key; a missing one begins with `delta`. The kind of number stays:
