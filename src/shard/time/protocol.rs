@@ -151,7 +151,7 @@ impl<S: TimeSteps> Protocol<S> {
             match read(&self.steps, collection.route, &mut buckets) {
                 Ok(read) => return Ok(read),
                 Err(StepError::Failed(error)) => return Err(error),
-                Err(StepError::Stale) => {}
+                Err(StepError::Stale(())) => {}
             }
         }
         Err(self.steps.restless())
