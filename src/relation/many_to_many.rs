@@ -181,9 +181,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no end belongs to the other; the
     /// errors of a write.
     pub fn declare(&self) -> Result<()> {
-        let declaration = self.edges.declaration();
-        let rule = self.edges.declared.rule;
-        declaration.declare(&self.store, rule).map(drop)
+        let edges = &self.edges;
+        edges.declared.declare(&self.store, &edges.declaration())
     }
 
     fn ensure_declared(&self) -> Result<()> {
@@ -367,13 +366,8 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let key = source.into();
-        let edges = &self.edges;
-        let mut sides = vec![&edges.targets];
-        if edges.targets.set == edges.sources.set {
-            sides.push(&edges.sources);
-        }
-        self.delete_record(&key, &sides, on_delete, observe)
+        let set = &self.edges.targets.set;
+        self.delete_record((set, &source.into()), on_delete, observe)
     }
 
     /// Deletes a target with its edges, or refuses, as [`ManyToMany::delete_with_edges`] does with a source.
@@ -386,33 +380,33 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        if self.edges.targets.set == self.edges.sources.set {
-            return self.delete_with_edges(target, on_delete, observe);
-        }
-        self.delete_record(&target.into(), &[&self.edges.sources], on_delete, observe)
+        let set = &self.edges.sources.set;
+        self.delete_record((set, &target.into()), on_delete, observe)
     }
 
     fn delete_record(
         &self,
-        key: &Key<'_>,
-        sides: &[&RelationSide],
+        (set, key): (&str, &Key<'_>),
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        self.edges.declaration().check_rule(Some(on_delete))?;
-        if let (Some(guard), Some(side)) = (self.store.relation_guard()?, sides.first()) {
+        let edges = &self.edges;
+        edges.declaration().check_rule(Some(on_delete))?;
+        if let Some(guard) = self.store.relation_guard()? {
             self.ensure_declared()?;
-            let deletion = Deletion::new(&guard).by_rule(&self.edges.name, on_delete);
-            return deletion.run((&side.set, key), &mut observe);
+            let deletion = Deletion::new(&guard).by_rule(&edges.name, on_delete);
+            return deletion.run((set, key), &mut observe);
         }
         let record = Unguarded {
-            relation: &self.edges.name,
-            set: sides.first().map_or("", |side| &side.set),
+            relation: &edges.name,
+            set,
             key,
             rule: on_delete,
         };
+        let mut sides = vec![&edges.targets, &edges.sources];
+        sides.retain(|side| *side.set == *set);
         record.delete(
-            || self.some_edges(key, sides),
+            || self.some_edges(key, &sides),
             |(is_source, other)| {
                 if is_source {
                     self.unlink(key, other)
@@ -421,11 +415,13 @@ impl<S: RecordStore> ManyToMany<S> {
                 }
             },
             || {
-                let Some(side) = sides.first() else {
-                    return Ok(true);
+                let deleted = delete_emptied(&self.store, (set, key), &sides);
+                let side = if *edges.targets.set == *set {
+                    &edges.targets
+                } else {
+                    &edges.sources
                 };
-                delete_emptied(&self.store, (&side.set, key), sides)
-                    .map_err(|error| self.edges.failed(side, error))
+                deleted.map_err(|error| edges.failed(side, error))
             },
             &mut observe,
         )
@@ -482,6 +478,6 @@ impl EdgeSides {
 
     /// The error with the names of the relation and of the side.
     fn failed(&self, side: &RelationSide, error: Error) -> Error {
-        error.in_relation(&self.name, &side.to_string())
+        error.in_relation(&self.name, side)
     }
 }

@@ -8,12 +8,9 @@ use crate::engine::declaration::{
 use crate::record::Record;
 use crate::relation::address::Address;
 use crate::relation::graph::{edge_keys, source_index, target_index, target_text};
-use crate::relation::keys::{BATCH, element_of};
+use crate::relation::keys::{BATCH, element_of, pages_of_index};
 use crate::relation::side::RelationSide;
-use crate::{
-    IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction,
-    Value,
-};
+use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, Value};
 
 /// An edge set and the records of edges: a graph that keeps further maps is a cluster's. It has no index by which the edges of a node
 /// are found here, and its handle deletes them.
@@ -371,60 +368,60 @@ impl RelationRole<'_> {
                 Ok(found.into_iter().map(record(&children.set)).collect())
             }
             RoleKind::Node { edge_set, edges } => {
-                let found = self.edges_of_node(store, (edge_set, edges), key, limit)?;
+                let found = edges_of_node(store, self.relation, (edge_set, edges), key, limit)?;
                 Ok(found.into_iter().map(record(edges)).collect())
             }
             _ => Ok(Vec::new()),
         }
     }
+}
 
-    /// The keys of edges from and to a node, by its edge set and by indexes.
-    fn edges_of_node<S: RecordStore<Records: IndexedRecordSet>>(
-        &self,
-        store: &S,
-        (edge_set, edges): (&RelationSide, &str),
-        key: &Key<'_>,
-        limit: usize,
-    ) -> Result<Vec<Key<'static>>> {
-        let Key::String(node) = key else {
-            return Ok(Vec::new());
-        };
-        let keys = edge_keys()?;
-        let listed = edge_set.page_after(store, key, None, limit as u64)?;
-        let mut found: Vec<Key<'static>> = listed
-            .into_iter()
-            .filter_map(|(target, _)| match target {
-                Key::String(target) => Some(keys.key((node.to_string(), target.to_string()))),
-                _ => None,
-            })
-            .collect();
-        let graph = &self.relation.name;
-        let targets = self.relation.edge_types.iter();
-        let targets: Vec<String> = targets
-            .map(|edge_type| target_text(edge_type, node))
-            .collect();
-        let from = [(source_index(graph), Value::String(node.to_string()))];
-        let to = targets
-            .iter()
-            .map(|text| (target_index(graph, 0), Value::String(text.clone())));
-        let search = RoleSearch {
-            set: edges,
-            indexes: from.into_iter().chain(to).collect(),
-            bin: None,
-            // The key of an edge says from where and to where it goes.
-            is_edge: Box::new(|edge, _| {
-                keys.parse(edge)
-                    .is_ok_and(|(source, target)| *source == **node || targets.contains(&target))
-            }),
-        };
-        for edge in search.run(store, limit)? {
-            if !found.contains(&edge) {
-                found.push(edge);
-            }
+/// The keys of at most `limit` edges from and to a node of a graph, by its edge set and by indexes.
+pub(in crate::relation) fn edges_of_node<S: RecordStore<Records: IndexedRecordSet>>(
+    store: &S,
+    relation: &RelationDeclaration,
+    (edge_set, edges): (&RelationSide, &str),
+    key: &Key<'_>,
+    limit: usize,
+) -> Result<Vec<Key<'static>>> {
+    let Key::String(node) = key else {
+        return Ok(Vec::new());
+    };
+    let keys = edge_keys()?;
+    let listed = edge_set.page_after(store, key, None, limit as u64)?;
+    let mut found: Vec<Key<'static>> = listed
+        .into_iter()
+        .filter_map(|(target, _)| match target {
+            Key::String(target) => Some(keys.key((node.to_string(), target.to_string()))),
+            _ => None,
+        })
+        .collect();
+    let graph = &relation.name;
+    let targets = relation.edge_types.iter();
+    let targets: Vec<String> = targets
+        .map(|edge_type| target_text(edge_type, node))
+        .collect();
+    let from = [(source_index(graph), Value::String(node.to_string()))];
+    let to = targets
+        .iter()
+        .map(|text| (target_index(graph, 0), Value::String(text.clone())));
+    let search = RoleSearch {
+        set: edges,
+        indexes: from.into_iter().chain(to).collect(),
+        bin: None,
+        // The key of an edge says from where and to where it goes.
+        is_edge: Box::new(|edge, _| {
+            keys.parse(edge)
+                .is_ok_and(|(source, target)| *source == **node || targets.contains(&target))
+        }),
+    };
+    for edge in search.run(store, limit)? {
+        if !found.contains(&edge) {
+            found.push(edge);
         }
-        found.truncate(limit);
-        Ok(found)
     }
+    found.truncate(limit);
+    Ok(found)
 }
 
 impl Listed<'_> {
@@ -493,20 +490,11 @@ impl<'s> RoleSearch<'s> {
         }
         let records = store.records(self.set)?;
         for (index, equal) in &self.indexes {
-            let mut after = None;
-            while found.len() < limit {
-                let page = records.query_keys(&IndexQuery {
-                    index,
-                    equal: std::slice::from_ref(equal),
-                    range: IndexRange::Any,
-                    limit,
-                    after: after.as_deref(),
-                })?;
-                self.keep(store, page.keys, &mut found)?;
-                match page.cursor {
-                    Some(cursor) => after = Some(cursor),
-                    None => break,
-                }
+            let mut pages = pages_of_index(&records, index, equal, limit);
+            while found.len() < limit
+                && let Some(page) = pages.next()
+            {
+                self.keep(store, page?, &mut found)?;
             }
         }
         found.truncate(limit);

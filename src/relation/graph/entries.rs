@@ -8,7 +8,7 @@ use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Record;
 use crate::relation::keys::{REMOVED, is_removed, read_one};
 use crate::relation::side::check_exists;
-use crate::relation::writes::{delete, delete_member, puts, replacing};
+use crate::relation::writes::{delete_member, delete_with, puts, replacing};
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// An entry of an edge in a map at one of its ends.
@@ -376,7 +376,7 @@ impl Edge<'_> {
         };
         if !schema.keeps_edge_maps {
             remove_entries(&self.entries(&[]))?;
-            return delete(&records, &self.key);
+            return delete_with(&records, &WritePolicy::default(), &self.key);
         }
         let (removed, _) = self.change(store, |present, policy| {
             remove_entries(present)?;

@@ -37,8 +37,8 @@ impl<S: RecordStore> Links<S> {
     }
 
     fn verify_set(&self, set: &str, auditor: &mut Auditor<'_>) -> Result<ControlFlow<()>> {
-        let mut owners = self.bin.side(set).owners(&self.store)?.into_iter();
-        while let Some(owner) = owners.next() {
+        let owners = self.bin.side(set).owners(&self.store)?;
+        auditor.each(owners, true, |auditor, owner| {
             let from = Address::new(set, owner);
             let (mut after, mut degree): (Option<TaggedLink>, u64) = (None, 0);
             loop {
@@ -51,11 +51,8 @@ impl<S: RecordStore> Links<S> {
                 }
             }
             auditor.note_record(&from.key, degree);
-            if auditor.note_progress(Some(owners.len())).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+            Ok(())
+        })
     }
 
     fn faults_of(&self, from: &Address, links: Vec<TaggedLink>) -> Result<Vec<RelationFault>> {
