@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use crate::engine::RelationGuard;
 use crate::engine::declaration::{
     DeclaredSide, OnDelete, RelationDeclaration, RelationKind, SideForm,
 };
+use crate::query::{IndexComponent, IndexType};
 use crate::record::Record;
 use crate::relation::address::Address;
 use crate::relation::graph::{edge_keys, source_index, target_index, target_text};
@@ -278,7 +280,7 @@ impl RelationRole<'_> {
             RoleKind::ReferredBy { children } if children.set == part.set => {
                 let mut found = Vec::new();
                 let keys = vec![part.key.clone()];
-                RoleSearch::children(children, key).keep(store, keys, &mut found)?;
+                RoleSearch::children(store, children, key)?.keep(store, keys, &mut found)?;
                 Ok(!found.is_empty())
             }
             RoleKind::Node { edges, .. } => Ok(**edges == *part.set),
@@ -364,7 +366,7 @@ impl RelationRole<'_> {
                 Ok(keys.into_iter().zip(belong).map(edge).collect())
             }
             RoleKind::ReferredBy { children } => {
-                let found = RoleSearch::children(children, key).run(store, limit)?;
+                let found = RoleSearch::children(store, children, key)?.run(store, limit)?;
                 Ok(found.into_iter().map(record(&children.set)).collect())
             }
             RoleKind::Node { edge_set, edges } => {
@@ -446,6 +448,37 @@ impl Listed<'_> {
     }
 }
 
+/// Returns the name of the index that finds the children of a parent: the declared one. Where a handle of a cluster has declared
+/// the relation, there are two in its place, of integers and of texts, and none for keys that are bytes, which it refuses.
+fn index_of(
+    guard: &RelationGuard<'_>,
+    (children, bin): (&DeclaredSide, &str),
+    parent: &Key<'_>,
+) -> Option<String> {
+    let declared = children.index.as_deref().unwrap_or_default();
+    let namespace = guard.namespace();
+    if namespace.index_definition(declared).is_some() {
+        return Some(declared.to_owned());
+    }
+    let of_type = |kind| {
+        let wanted = [IndexComponent::bin(bin).of_type(kind)];
+        let mut all = namespace.indexes().into_iter();
+        all.find_map(|index| {
+            let (set, definition) = namespace.index_definition(&index.name)?;
+            let is_here = set.as_deref() == Some(&*children.set);
+            (is_here && *definition.components() == wanted).then(|| index.name.into())
+        })
+    };
+    let of_parent = match (parent, [IndexType::Integer, IndexType::String].map(of_type)) {
+        (Key::Integer(_), [integers, _]) => integers,
+        (Key::String(_), [_, texts]) => texts,
+        (Key::Blob(_), [None, None]) => None,
+        (Key::Blob(_), _) => return None,
+    };
+    // A query by one that is not there says so.
+    of_parent.or_else(|| Some(declared.to_owned()))
+}
+
 /// Whether a record, by its key and bins, leads to the one that a search is for.
 type IsEdge<'s> = dyn Fn(&Key<'_>, &Record) -> bool + 's;
 
@@ -460,18 +493,21 @@ struct RoleSearch<'s> {
 }
 
 impl<'s> RoleSearch<'s> {
-    fn children(children: &'s DeclaredSide, parent: &Key<'_>) -> Self {
-        let index = children.index.as_deref().unwrap_or_default();
-        let (bin, parent) = (
-            children.bin.as_deref().unwrap_or_default(),
-            element_of(parent),
-        );
-        Self {
+    fn children<S: RecordStore>(
+        store: &S,
+        children: &'s DeclaredSide,
+        parent: &Key<'_>,
+    ) -> Result<Self> {
+        let bin = children.bin.as_deref().unwrap_or_default();
+        let guard = store.relation_guard()?;
+        let index = guard.and_then(|guard| index_of(&guard, (children, bin), parent));
+        let parent = element_of(parent);
+        Ok(Self {
             set: &children.set,
-            indexes: vec![(index.into(), parent.clone())],
+            indexes: index.into_iter().map(|it| (it, parent.clone())).collect(),
             bin: Some(bin),
             is_edge: Box::new(move |_, child| child.get(bin).as_ref() == Some(&parent)),
-        }
+        })
     }
 
     /// Returns the keys of at most `limit` records. An index has committed records: returns the ones that still lead
