@@ -334,6 +334,11 @@ pub(crate) struct Pass<'a, R> {
 }
 
 impl<R: RecordSet> Pass<'_, R> {
+    /// The bin of the collection.
+    pub(crate) fn bin(&self) -> &str {
+        self.handle.bin()
+    }
+
     /// Returns how many records the view has.
     pub(crate) fn sources(&self) -> usize {
         self.surveyed.view.sources.len()

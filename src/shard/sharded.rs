@@ -1,5 +1,6 @@
 //! `Sharded`: what the handles of lists, maps and counters have in common.
 
+use std::marker::PhantomData;
 use std::ops::Bound;
 
 use super::content::{Act, ShardedKind, first};
@@ -95,9 +96,8 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
         &self,
         mut read: impl FnMut(&mut ViewShards<'_, R, K>) -> ShardedReading<T>,
     ) -> Result<T> {
-        let bin = self.handle.bin();
         self.handle
-            .read(|pass| read(&mut ViewShards::new(pass, bin)))
+            .read(|pass| read(&mut ViewShards(pass, PhantomData)))
     }
 
     /// Returns how many there are. O(shards).

@@ -206,41 +206,27 @@ impl<P: Parts> SortedShards for P {
     }
 }
 
-/// The records of a view.
+/// The records of a view, with bins of this kind.
 #[derive(Debug)]
-pub(crate) struct ViewShards<'a, R, B> {
-    pass: &'a Pass<'a, R>,
-    bin: &'a str,
-    kind: PhantomData<B>,
-}
-
-impl<'a, R, B> ViewShards<'a, R, B> {
-    pub(crate) const fn new(pass: &'a Pass<'a, R>, bin: &'a str) -> Self {
-        Self {
-            pass,
-            bin,
-            kind: PhantomData,
-        }
-    }
-}
+pub(crate) struct ViewShards<'a, R, B>(pub(crate) &'a Pass<'a, R>, pub(crate) PhantomData<B>);
 
 impl<R: RecordSet, B: SortedBin> Parts for ViewShards<'_, R, B> {
     type Bin = B;
     type Error = ReadFailure<Rejection>;
 
     fn parts(&self) -> usize {
-        self.pass.sources()
+        self.0.sources()
     }
 
     fn bin(&self) -> &str {
-        self.bin
+        self.0.bin()
     }
 
     fn ask(&self, asked: Vec<(usize, Operation)>) -> ShardedReading<Vec<Option<Value>>> {
         let asked = asked
             .into_iter()
             .map(|(shard, operation)| (shard, Act::of_existing([operation])));
-        let answers = self.pass.ask(asked.collect())?;
+        let answers = self.0.ask(asked.collect())?;
         Ok(answers.into_iter().map(first).collect())
     }
 }
