@@ -5,10 +5,10 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::keys::{BATCH, element_of, key_of, key_of_ref};
+use super::keys::{element_of, key_of, key_of_ref};
 use super::side::{RelationSide, SideEdge};
 use crate::operations::{lists, maps};
-use crate::shard::{Lists, Maps, SortedBin};
+use crate::shard::{Lists, Maps, SortedBin, pages};
 use crate::value::Value;
 use crate::{
     Error, Key, ListReturnType, MapReturnType, Operation, RecordSet, RecordStore, Result,
@@ -73,16 +73,16 @@ impl RelationSide {
         mut each: impl FnMut(Vec<SideEdge>) -> Result<()>,
     ) -> Result<u64> {
         let reader = self.reader(store)?;
-        let (mut after, mut edges) = (None, 0);
-        loop {
-            let page = reader.page_after(owner, after.as_ref(), BATCH)?;
-            let Some((last, _)) = page.last() else {
-                return Ok(edges);
-            };
-            after = Some(last.clone());
+        let mut edges = 0;
+        let read = |after: Option<&SideEdge>, limit| {
+            reader.page_after(owner, after.map(|(key, _)| key), limit)
+        };
+        for page in pages(read) {
+            let page = page?;
             edges += page.len() as u64;
             each(page)?;
         }
+        Ok(edges)
     }
 }
 
