@@ -71,7 +71,8 @@ pub use neighbors::Neighbors;
 pub struct ManyToMany<S: RecordStore> {
     store: S,
     edges: EdgeSides,
-    opened: OpenedSets<S::Records>,
+    /// The sets of the sources and of the targets, opened at the first call and kept: opening one looks its name up and allocates.
+    opened: [OnceLock<S::Records>; 2],
 }
 
 impl<S: RecordStore + Clone> Clone for ManyToMany<S> {
@@ -87,21 +88,6 @@ impl<S: RecordStore + fmt::Debug> fmt::Debug for ManyToMany<S> {
             .field("store", &self.store)
             .field("edges", &self.edges)
             .finish_non_exhaustive()
-    }
-}
-
-/// The sets of both sides, opened at the first read and kept: opening one looks its name up and allocates.
-struct OpenedSets<R> {
-    targets: OnceLock<R>,
-    sources: OnceLock<R>,
-}
-
-impl<R> OpenedSets<R> {
-    const fn none() -> Self {
-        Self {
-            targets: OnceLock::new(),
-            sources: OnceLock::new(),
-        }
     }
 }
 
@@ -128,7 +114,7 @@ impl<S: RecordStore> ManyToMany<S> {
                 sources: RelationSide::new(targets.0, targets.1),
                 declared: Declared::default(),
             },
-            opened: OpenedSets::none(),
+            opened: Default::default(),
         }
     }
 
@@ -214,7 +200,7 @@ impl<S: RecordStore> ManyToMany<S> {
         ManyToMany {
             store,
             edges: self.edges.clone(),
-            opened: OpenedSets::none(),
+            opened: Default::default(),
         }
     }
 
@@ -328,10 +314,11 @@ impl<S: RecordStore> ManyToMany<S> {
 
     /// Returns the set of one of the sides.
     fn records(&self, side: &RelationSide) -> Result<&S::Records> {
-        let opened = if std::ptr::eq(side, &raw const self.edges.targets) {
-            &self.opened.targets
+        let [of_sources, of_targets] = &self.opened;
+        let opened = if self.edges.is_of_sources(side) {
+            of_sources
         } else {
-            &self.opened.sources
+            of_targets
         };
         if let Some(records) = opened.get() {
             return Ok(records);
@@ -437,7 +424,7 @@ impl<S: RecordStore> ManyToMany<S> {
             let page = side.page_after(&self.store, key, None, BATCH);
             let page = page.map_err(|error| self.edges.failed(side, error))?;
             if !page.is_empty() {
-                let is_source = std::ptr::eq(*side, &raw const self.edges.targets);
+                let is_source = self.edges.is_of_sources(side);
                 return Ok(page.into_iter().map(|(key, _)| (is_source, key)).collect());
             }
         }
@@ -451,6 +438,11 @@ impl EdgeSides {
         let sides = [("targets", targets, sources), ("sources", sources, targets)];
         let sides = sides.map(|(role, side, to)| side.declared(role, &to.set));
         RelationDeclaration::new(&self.name, RelationKind::ManyToMany, sides.into())
+    }
+
+    /// Whether this is the side that the sources have.
+    fn is_of_sources(&self, side: &RelationSide) -> bool {
+        std::ptr::eq(side, &raw const self.targets)
     }
 
     /// Both ends of an edge: the source decides whether there is one.

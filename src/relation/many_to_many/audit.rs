@@ -60,7 +60,7 @@ impl<S: RecordStore> ManyToMany<S> {
         page: &[SideEdge],
         (side, other): (&RelationSide, &RelationSide),
     ) -> Result<Vec<RelationFault>> {
-        let is_source = std::ptr::eq(side, &raw const self.edges.targets);
+        let is_source = self.edges.is_of_sources(side);
         let neighbors: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
         let mutual = other.reader(&self.store)?.each_has(&neighbors, owner)?;
         let mut faults = Vec::new();
