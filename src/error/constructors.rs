@@ -20,12 +20,15 @@ impl Error {
         }
     }
 
-    /// Adds the relation and its side to the error.
+    /// Adds the relation and its side to the error; one that names them stays as it is, since it knows them best.
     #[cold]
-    pub(crate) fn in_relation(self, relation: &str, side: &str) -> Self {
+    pub(crate) fn in_relation(self, relation: &str, side: impl ToString) -> Self {
+        if matches!(self, Self::Relation { .. }) {
+            return self;
+        }
         let at = RelationPlace {
             relation: relation.into(),
-            side: side.into(),
+            side: side.to_string().into(),
         };
         Self::Relation {
             at: Box::new(at),

@@ -250,8 +250,27 @@ impl<'a> Auditor<'a> {
         self.audit.edges += 1;
     }
 
+    /// Calls `check` with each of these, and after it the observer, which may stop the audit. `are_all`: whether no others are
+    /// looked at, so that it is known how many are left.
+    pub(super) fn each<T>(
+        &mut self,
+        items: Vec<T>,
+        are_all: bool,
+        mut check: impl FnMut(&mut Self, T) -> Result<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut items = items.into_iter();
+        while let Some(item) = items.next() {
+            check(self, item)?;
+            let left = are_all.then_some(items.len());
+            if self.note_progress(left).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
     /// Calls the observer, which may stop the audit. `left`: how many records are still to be looked at, where that is known.
-    pub(super) fn note_progress(&mut self, left: Option<usize>) -> ControlFlow<()> {
+    fn note_progress(&mut self, left: Option<usize>) -> ControlFlow<()> {
         let total = left.map(|left| self.audit.records + left as u64);
         (self.observe)(self.audit.progress(total))
     }

@@ -112,27 +112,84 @@ pub(super) fn in_batches<I: BulkItem>(
     Ok(progress)
 }
 
-/// Takes a batch to `write` whole, or in parts where it returns `None`: their records are larger than a group can be. `alone`
-/// takes single items that are.
-fn in_groups<I>(
-    items: &[I],
-    mut write: impl FnMut(&[I]) -> Result<Option<u64>>,
-    mut alone: impl FnMut(&I) -> Result<bool>,
+/// The outcome of an attempt to write a group.
+enum GroupAttempt {
+    /// How many items are new.
+    Written(u64),
+    /// Nothing was written: what is known of each item.
+    Refused(Vec<ItemState>),
+}
+
+/// What is known of an item whose group was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ItemState {
+    /// It can be in the next group.
+    Absent,
+    /// It is there as it should be.
+    Present,
+    /// It is to be written by itself.
+    Alone,
+}
+
+/// Writes a batch as one group, or as several where the store has no room for one: `attempt` fails by
+/// [`Error::TransactionLimit`] then. `alone` writes single items. Returns how many are new.
+fn in_groups<'i, I>(
+    items: &'i [I],
+    mut attempt: impl FnMut(&[&'i I]) -> Result<GroupAttempt>,
+    alone: impl Fn(&'i I) -> Result<bool>,
 ) -> Result<u64> {
-    let (mut rest, mut at_once, mut new) = (items, items.len(), 0);
+    let items: Vec<&I> = items.iter().collect();
+    let (mut rest, mut at_once, mut new) = (&items[..], items.len(), 0);
     while !rest.is_empty() {
         let (group, behind) = rest.split_at(at_once.min(rest.len()));
-        match (write(group)?, group) {
-            (Some(written), _) => new += written,
-            (None, [single]) => new += u64::from(alone(single)?),
-            (None, _) => {
+        let apart = match attempts(group, &mut attempt) {
+            Ok((written, apart)) => {
+                new += written;
+                apart
+            }
+            Err(Error::TransactionLimit { .. }) if group.len() > 1 => {
                 at_once = group.len() / 2;
                 continue;
             }
+            Err(Error::TransactionLimit { .. }) => group.to_vec(),
+            Err(error) => return Err(error),
+        };
+        for item in apart {
+            new += u64::from(alone(item)?);
         }
         rest = behind;
     }
     Ok(new)
+}
+
+/// Makes attempts at a group, each without the items that the one before has found to be there or to be in the way. Returns how
+/// many items are new, and those that are to be written by themselves.
+fn attempts<'i, I>(
+    group: &[&'i I],
+    attempt: &mut impl FnMut(&[&'i I]) -> Result<GroupAttempt>,
+) -> Result<(u64, Vec<&'i I>)> {
+    let (mut group, mut apart) = (group.to_vec(), Vec::new());
+    for _ in 0..ATTEMPTS_MAX {
+        let states = match attempt(&group)? {
+            GroupAttempt::Written(new) => return Ok((new, apart)),
+            GroupAttempt::Refused(states) => states,
+        };
+        let of_state = |wanted: ItemState| {
+            let items = group.iter().zip(&states);
+            items.filter_map(move |(item, state)| (*state == wanted).then_some(*item))
+        };
+        apart.extend(of_state(ItemState::Alone));
+        group = of_state(ItemState::Absent).collect();
+    }
+    // Others have written these records again and again meanwhile.
+    apart.append(&mut group);
+    Ok((0, apart))
+}
+
+/// Whether a store writes groups of records with these sides.
+fn has_groups<S: RecordStore>(store: &S, sides: &[&RelationSide]) -> bool {
+    let are_plain = sides.iter().all(|side| check_bin(&side.bin).is_ok());
+    are_plain && store.operate_together(&[]).is_some()
 }
 
 /// One end of an edge.
@@ -185,21 +242,24 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         edges: &[BulkEdge<'_>],
         link: impl Fn(&BulkEdge<'_>) -> Result<bool>,
     ) -> Result<u64> {
-        let all = |edges: &[&BulkEdge<'_>]| {
-            edges.iter().try_fold(0, |new, edge| {
-                let is_new = link(edge)?;
-                Ok(new + u64::from(is_new))
-            })
+        let has_groups = has_groups(self.store, &self.sides);
+        let attempt = |group: &[&BulkEdge<'_>]| {
+            if !has_groups {
+                return Ok(GroupAttempt::Refused(vec![ItemState::Alone; group.len()]));
+            }
+            let edits = self.edits(group);
+            let reasons = match self.operate(&edits) {
+                Ok(new) => return Ok(GroupAttempt::Written(new)),
+                Err(Error::WritesRefused { reasons }) => reasons,
+                Err(error) => return Err(error),
+            };
+            // Both ends of an edge are in the group, or neither: one that is at one end alone is linked by itself, and so is
+            // one that others remove between the looks at its ends.
+            let refused = self.refused(&edits, reasons)?;
+            let states = group.iter().map(|edge| self.state_of(edge, &refused));
+            Ok(GroupAttempt::Refused(states.collect()))
         };
-        let edges: Vec<&BulkEdge<'_>> = edges.iter().collect();
-        if !self.has_groups() {
-            return all(&edges);
-        }
-        let write = |group: &[&_]| match self.write_group(group)? {
-            Some((new, alone)) => Ok(Some(new + all(&alone)?)),
-            None => Ok(None),
-        };
-        in_groups(&edges, write, |edge| link(edge))
+        in_groups(edges, attempt, link)
     }
 
     /// Writes edges as one group. `None`: nothing was written, since a record is not as the group needs it.
@@ -207,7 +267,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     /// # Errors
     /// The errors of a group.
     pub(super) fn write_together(&self, edges: &[BulkEdge<'_>]) -> Result<Option<u64>> {
-        if !self.has_groups() {
+        if !has_groups(self.store, &self.sides) {
             return Ok(None);
         }
         match self.operate(&self.edits(&edges.iter().collect::<Vec<_>>())) {
@@ -215,44 +275,6 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
             Err(Error::WritesRefused { .. } | Error::TransactionLimit { .. }) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    fn has_groups(&self) -> bool {
-        let are_plain = self.sides.iter().all(|side| check_bin(&side.bin).is_ok());
-        are_plain && self.store.operate_together(&[]).is_some()
-    }
-
-    /// Writes edges as one group, all but those that are there, and those of records that refuse it, which it returns. `None`:
-    /// the group is too large.
-    fn write_group<'e>(
-        &self,
-        group: &[&'e BulkEdge<'e>],
-    ) -> Result<Option<(u64, Vec<&'e BulkEdge<'e>>)>> {
-        let (mut group, mut alone) = (group.to_vec(), Vec::new());
-        for _ in 0..ATTEMPTS_MAX {
-            let edits = self.edits(&group);
-            match self.operate(&edits) {
-                Ok(new) => return Ok(Some((new, alone))),
-                Err(Error::WritesRefused { reasons }) => {
-                    let refused = self.refused(&edits, reasons)?;
-                    // Both ends of an edge are in the group, or neither: one that is at one end alone is linked by itself,
-                    // and so is one that others remove between the looks at its ends.
-                    group.retain(|edge| match self.state_of(edge, &refused) {
-                        EdgeState::Absent => true,
-                        EdgeState::Present => false,
-                        EdgeState::Alone => {
-                            alone.push(*edge);
-                            false
-                        }
-                    });
-                }
-                Err(Error::TransactionLimit { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        // Others have written these records again and again meanwhile.
-        alone.append(&mut group);
-        Ok(Some((0, alone)))
     }
 
     /// Returns the edits that add both ends of edges, each once. Of an edge that comes twice, the last counts.
@@ -448,21 +470,21 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     }
 
     /// Returns what is known of an edge from the records that refused its group.
-    fn state_of(&self, edge: &BulkEdge<'_>, refused: &[RefusedRecord<'_>]) -> EdgeState {
+    fn state_of(&self, edge: &BulkEdge<'_>, refused: &[RefusedRecord<'_>]) -> ItemState {
         let at_end = |side: usize, owner: &Key<'_>, added: &Key<'_>| {
             let place = (self.set_of(side), owner);
             let found = refused.binary_search_by(|record| record.record.cmp(&place));
             let Some(record) = found.ok().and_then(|at| refused.get(at)) else {
-                return EdgeState::Absent;
+                return ItemState::Absent;
             };
             let Some(listed) = &record.listed else {
-                return EdgeState::Alone;
+                return ItemState::Alone;
             };
             let end = |listed: &(usize, Key<'static>)| (listed.0, &listed.1).cmp(&(side, added));
             if listed.binary_search_by(end).is_ok() {
-                EdgeState::Present
+                ItemState::Present
             } else {
-                EdgeState::Absent
+                ItemState::Absent
             }
         };
         let at_source = at_end(0, &edge.source, &edge.target);
@@ -470,7 +492,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         if at_source == at_target {
             at_source
         } else {
-            EdgeState::Alone
+            ItemState::Alone
         }
     }
 }
@@ -481,17 +503,6 @@ struct RefusedRecord<'e> {
     record: (usize, &'e Key<'e>),
     /// Those of its keys that are in its lists, with their sides; `None`: it refused for another reason.
     listed: Option<Vec<(usize, Key<'static>)>>,
-}
-
-/// What is known of an edge whose group was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EdgeState {
-    /// Neither end has it.
-    Absent,
-    /// Both ends have it.
-    Present,
-    /// It is to be linked by itself.
-    Alone,
 }
 
 /// Returns the end of an edge that has this number among all of them: two for each edge.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::keys::{is_removed, read_one};
+use super::keys::{is_removed, read_one, refused};
 use super::writes::{delete_member, replacing};
 use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind};
@@ -48,8 +48,20 @@ impl Declared {
         declaration: impl FnOnce() -> RelationDeclaration,
     ) -> Result<()> {
         self.ensure(store, |store| {
-            declaration().declare_itself(store, self.rule)
+            declaration().declare(store, self.rule, false).map(Some)
         })
+    }
+
+    /// Declares a relation; the handle's rule takes the place of another one.
+    ///
+    /// # Errors
+    /// As for [`RelationDeclaration::declare`].
+    pub(super) fn declare<S: RecordStore>(
+        &self,
+        store: &S,
+        declaration: &RelationDeclaration,
+    ) -> Result<()> {
+        declaration.declare(store, self.rule, true).map(drop)
     }
 
     /// Calls `declare` unless nothing was declared since the last call. `declare` returns the declaration as it is stored, or
@@ -93,7 +105,7 @@ pub(super) struct StoredDeclaration {
 
 impl RelationDeclaration {
     /// Stores the declaration, or adds to the stored one of its name what this one has besides; with the handle's rule, or else
-    /// the stored one.
+    /// the stored one. `replaces`: as for [`RelationDeclaration::over`].
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, or one of the bins, and where the stored declaration contradicts
@@ -102,23 +114,10 @@ impl RelationDeclaration {
         &self,
         store: &S,
         rule: Option<OnDelete>,
+        replaces: bool,
     ) -> Result<Self> {
         self.check_rule(rule)?;
-        self.revise(store, |known| self.over(known, rule, true))
-    }
-
-    /// As [`RelationDeclaration::declare`], but for the rule: a stored one that differs from the handle's is an error.
-    ///
-    /// # Errors
-    /// As for [`RelationDeclaration::declare`].
-    pub(super) fn declare_itself<S: RecordStore>(
-        &self,
-        store: &S,
-        rule: Option<OnDelete>,
-    ) -> Result<Option<Self>> {
-        self.check_rule(rule)?;
-        self.revise(store, |known| self.over(known, rule, false))
-            .map(Some)
+        self.revise(store, |known| self.over(known, rule, replaces))
     }
 
     /// Refuses a rule that makes no sense for the relation.
@@ -396,10 +395,6 @@ fn decode(record: &Record) -> Result<RelationDeclaration> {
     }
 }
 
-fn refused(error: impl ToString) -> Error {
-    Error::Serde(error.to_string().into())
-}
-
 /// Returns the relations that were declared in a store, by their names. One scan of [`DECLARATION_SET`].
 ///
 /// ```
@@ -512,7 +507,7 @@ mod tests {
         let side = |set: &str| DeclaredSide::new("links", (set, "links"), SideForm::List, "");
         let of = |set| RelationDeclaration::new("links", RelationKind::Links, vec![side(set)]);
         let first = of("a");
-        first.declare_itself(&store, None).unwrap();
+        first.declare(&store, None, false).unwrap();
         let raced = std::cell::Cell::new(false);
         let both = of("b")
             .revise(&store, |known| {

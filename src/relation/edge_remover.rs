@@ -23,6 +23,7 @@ use crate::engine::declaration::{OnDelete, RelationDeclaration};
 use crate::operations::delete_all_bins;
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
+pub(super) use roles::edges_of_node;
 use roles::{RelationRole, RemovedEdge, RoleKind, roles_of};
 
 /// The most edges that are removed in one transaction with a record: it holds all their other ends locked while it commits.

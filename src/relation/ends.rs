@@ -3,7 +3,7 @@
 use super::keys::read_one;
 use super::side::{RelationSide, check_exists};
 use super::together::{Added, OnExisting, make_together};
-use crate::{Error, Key, RecordStore, Result, Value};
+use crate::{Key, RecordStore, Result, Value};
 
 /// One end of an edge: the record that has it, and the element of its collection.
 #[derive(Clone, Copy, Debug)]
@@ -153,9 +153,6 @@ impl EdgeEnds<'_> {
 
     /// An end's result, with the names of the relation and of the side in an error that has none yet.
     fn named<T>(&self, end: &EdgeEnd<'_>, result: Result<T>) -> Result<T> {
-        result.map_err(|error| match error {
-            named @ Error::Relation { .. } => named,
-            error => error.in_relation(self.relation, &end.side.to_string()),
-        })
+        result.map_err(|error| error.in_relation(self.relation, end.side))
     }
 }

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
 use super::declared::Declared;
-use super::edge_remover::Deletion;
+use super::edge_remover::{Deletion, edges_of_node};
 use super::keys::{BATCH, element_of, is_removed, read_one};
 use super::side::{RelationSide, delete_emptied};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
@@ -24,8 +24,7 @@ use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
 use crate::shard::ShardPolicy;
 use crate::{
-    Bins, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
-    Value, WritePolicy,
+    Bins, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
 use entries::{Edge, EdgeEntry};
 pub use query::{EdgeQuery, EdgesQuery, GraphNode, GraphPage};
@@ -169,10 +168,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`]; the errors of a write.
     pub fn declare(&self) -> Result<()> {
-        let declaration = self.schema.declaration();
-        declaration
-            .declare(&self.store, self.declared.rule)
-            .map(drop)
+        self.declared
+            .declare(&self.store, &self.schema.declaration())
     }
 
     /// Refuses to miss the edges of a graph that was declared where it has no maps of them. One read for a handle and its clones.
@@ -410,7 +407,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             rule: on_delete,
         };
         node.delete(
-            || self.some_edges_of(id),
+            || schema.named(self.some_edges_of(&key)),
             |(edge, met)| schema.named(self.remove_edge(&edge, &met)),
             || schema.named(self.delete_emptied(&key)),
             &mut observe,
@@ -431,36 +428,17 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         Ok(true)
     }
 
-    /// Removes some edges from or to a node; none: there are none.
-    fn some_edges_of(&self, id: &NodeId) -> Result<Vec<(Edge<'_>, Vec<EdgeEntry>)>> {
+    /// Some edges from or to a node; none: there are none.
+    fn some_edges_of(&self, key: &Key<'static>) -> Result<Vec<(Edge<'_>, Vec<EdgeEntry>)>> {
         let schema = &self.schema;
         if schema.keeps_edge_maps {
-            return schema.named(self.some_entries_of(&schema.node_key(id)?));
+            return self.some_entries_of(key);
         }
-        let records = self.store.records(&schema.edges)?;
-        let from = (source_index(schema.name()), id.to_string());
-        let to = schema.edge_types.iter();
-        let to = to.map(|edge_type| {
-            (
-                target_index(schema.name(), 0),
-                target_text(edge_type.name(), id),
-            )
-        });
-        for (index, equal) in [from].into_iter().chain(to) {
-            let page = records.query_keys(&IndexQuery {
-                index: &index,
-                equal: &[Value::String(equal)],
-                range: IndexRange::Any,
-                limit: BATCH as usize,
-                after: None,
-            });
-            let keys = schema.named(page)?.keys;
-            if !keys.is_empty() {
-                let edge = |key| Ok((schema.edge_at(key)?, Vec::new()));
-                return keys.iter().map(edge).collect();
-            }
-        }
-        Ok(Vec::new())
+        let (set, limit) = (schema.edge_set(), BATCH as usize);
+        let places = (&set, &*schema.edges);
+        let found = edges_of_node(&self.store, &schema.declaration(), places, key, limit)?;
+        let edge = |key| Ok((schema.edge_at(key)?, Vec::new()));
+        found.iter().map(edge).collect()
     }
 
     /// The same by the maps of the node: an entry without an edge goes, too.

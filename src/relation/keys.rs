@@ -11,7 +11,10 @@ pub(super) use crate::record::REMOVED;
 use crate::record::{Record, SHARD_OF};
 use crate::shard::key_in;
 pub(super) use crate::shard::key_value as element_of;
-use crate::{Error, Key, RecordSet, RecordStore, Result, Value, ValueRef, WritePolicy};
+use crate::{
+    Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value,
+    ValueRef, WritePolicy,
+};
 
 /// How many keys are read in one batch where a whole relation is gone through.
 pub(super) const BATCH: u64 = 512;
@@ -63,7 +66,7 @@ pub(super) fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T> {
     rmp_serde::from_slice(&bytes).map_err(refused)
 }
 
-fn refused(error: impl ToString) -> Error {
+pub(super) fn refused(error: impl ToString) -> Error {
     Error::Serde(error.to_string().into())
 }
 
@@ -197,6 +200,30 @@ pub(super) fn keys_in<S: RecordStore>(
         return Err(without_key(set, "its relation cannot be followed"));
     }
     Ok(keys)
+}
+
+/// Returns the keys of the records that an index has for a value, page by page, each of at most `limit`. Ends after an error.
+pub(super) fn pages_of_index<'q, R: IndexedRecordSet>(
+    records: &'q R,
+    index: &'q str,
+    equal: &'q Value,
+    limit: usize,
+) -> impl Iterator<Item = Result<Vec<Key<'static>>>> + 'q {
+    let mut next = Some(None);
+    std::iter::from_fn(move || {
+        let after: Option<String> = next.take()?;
+        let page = records.query_keys(&IndexQuery {
+            index,
+            equal: std::slice::from_ref(equal),
+            range: IndexRange::Any,
+            limit,
+            after: after.as_deref(),
+        });
+        Some(page.map(|page| {
+            next = page.cursor.map(Some);
+            page.keys
+        }))
+    })
 }
 
 /// Reads the records that edges lead to, in one batch.

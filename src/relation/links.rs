@@ -197,10 +197,8 @@ impl<S: RecordStore> Links<S> {
     /// declared before, and for [`OnDelete::Cascade`], since no record belongs to another; the
     /// errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
-        let declaration = self.declaration(name, sets);
-        declaration
-            .declare(&self.store, self.declared.rule)
-            .map(drop)
+        self.declared
+            .declare(&self.store, &self.declaration(name, sets))
     }
 
     fn declaration<'n>(
@@ -263,7 +261,8 @@ impl<S: RecordStore> Links<S> {
             }
             let name = format!("links in {}", self.bin.0.bin);
             let declaration = self.declaration(&name, missing);
-            declaration.declare_itself(store, self.declared.rule)
+            let declared = declaration.declare(store, self.declared.rule, false);
+            declared.map(Some)
         })
     }
 
@@ -420,7 +419,7 @@ impl LinkBin {
     }
 
     fn named<T>(&self, of: &Address, result: Result<T>) -> Result<T> {
-        result.map_err(|error| error.in_relation("links", &self.side(&of.set).to_string()))
+        result.map_err(|error| error.in_relation("links", self.side(&of.set)))
     }
 }
 

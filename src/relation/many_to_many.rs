@@ -71,7 +71,8 @@ pub use neighbors::Neighbors;
 pub struct ManyToMany<S: RecordStore> {
     store: S,
     edges: EdgeSides,
-    opened: OpenedSets<S::Records>,
+    /// The sets of the sources and of the targets, opened at the first call and kept: opening one looks its name up and allocates.
+    opened: [OnceLock<S::Records>; 2],
 }
 
 impl<S: RecordStore + Clone> Clone for ManyToMany<S> {
@@ -87,21 +88,6 @@ impl<S: RecordStore + fmt::Debug> fmt::Debug for ManyToMany<S> {
             .field("store", &self.store)
             .field("edges", &self.edges)
             .finish_non_exhaustive()
-    }
-}
-
-/// The sets of both sides, opened at the first read and kept: opening one looks its name up and allocates.
-struct OpenedSets<R> {
-    targets: OnceLock<R>,
-    sources: OnceLock<R>,
-}
-
-impl<R> OpenedSets<R> {
-    const fn none() -> Self {
-        Self {
-            targets: OnceLock::new(),
-            sources: OnceLock::new(),
-        }
     }
 }
 
@@ -128,7 +114,7 @@ impl<S: RecordStore> ManyToMany<S> {
                 sources: RelationSide::new(targets.0, targets.1),
                 declared: Declared::default(),
             },
-            opened: OpenedSets::none(),
+            opened: Default::default(),
         }
     }
 
@@ -181,9 +167,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no end belongs to the other; the
     /// errors of a write.
     pub fn declare(&self) -> Result<()> {
-        let declaration = self.edges.declaration();
-        let rule = self.edges.declared.rule;
-        declaration.declare(&self.store, rule).map(drop)
+        let edges = &self.edges;
+        edges.declared.declare(&self.store, &edges.declaration())
     }
 
     fn ensure_declared(&self) -> Result<()> {
@@ -215,7 +200,7 @@ impl<S: RecordStore> ManyToMany<S> {
         ManyToMany {
             store,
             edges: self.edges.clone(),
-            opened: OpenedSets::none(),
+            opened: Default::default(),
         }
     }
 
@@ -329,10 +314,11 @@ impl<S: RecordStore> ManyToMany<S> {
 
     /// Returns the set of one of the sides.
     fn records(&self, side: &RelationSide) -> Result<&S::Records> {
-        let opened = if std::ptr::eq(side, &raw const self.edges.targets) {
-            &self.opened.targets
+        let [of_sources, of_targets] = &self.opened;
+        let opened = if self.edges.is_of_sources(side) {
+            of_sources
         } else {
-            &self.opened.sources
+            of_targets
         };
         if let Some(records) = opened.get() {
             return Ok(records);
@@ -367,13 +353,8 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let key = source.into();
-        let edges = &self.edges;
-        let mut sides = vec![&edges.targets];
-        if edges.targets.set == edges.sources.set {
-            sides.push(&edges.sources);
-        }
-        self.delete_record(&key, &sides, on_delete, observe)
+        let set = &self.edges.targets.set;
+        self.delete_record((set, &source.into()), on_delete, observe)
     }
 
     /// Deletes a target with its edges, or refuses, as [`ManyToMany::delete_with_edges`] does with a source.
@@ -386,33 +367,33 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        if self.edges.targets.set == self.edges.sources.set {
-            return self.delete_with_edges(target, on_delete, observe);
-        }
-        self.delete_record(&target.into(), &[&self.edges.sources], on_delete, observe)
+        let set = &self.edges.sources.set;
+        self.delete_record((set, &target.into()), on_delete, observe)
     }
 
     fn delete_record(
         &self,
-        key: &Key<'_>,
-        sides: &[&RelationSide],
+        (set, key): (&str, &Key<'_>),
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        self.edges.declaration().check_rule(Some(on_delete))?;
-        if let (Some(guard), Some(side)) = (self.store.relation_guard()?, sides.first()) {
+        let edges = &self.edges;
+        edges.declaration().check_rule(Some(on_delete))?;
+        if let Some(guard) = self.store.relation_guard()? {
             self.ensure_declared()?;
-            let deletion = Deletion::new(&guard).by_rule(&self.edges.name, on_delete);
-            return deletion.run((&side.set, key), &mut observe);
+            let deletion = Deletion::new(&guard).by_rule(&edges.name, on_delete);
+            return deletion.run((set, key), &mut observe);
         }
         let record = Unguarded {
-            relation: &self.edges.name,
-            set: sides.first().map_or("", |side| &side.set),
+            relation: &edges.name,
+            set,
             key,
             rule: on_delete,
         };
+        let mut sides = vec![&edges.targets, &edges.sources];
+        sides.retain(|side| *side.set == *set);
         record.delete(
-            || self.some_edges(key, sides),
+            || self.some_edges(key, &sides),
             |(is_source, other)| {
                 if is_source {
                     self.unlink(key, other)
@@ -421,11 +402,13 @@ impl<S: RecordStore> ManyToMany<S> {
                 }
             },
             || {
-                let Some(side) = sides.first() else {
-                    return Ok(true);
+                let deleted = delete_emptied(&self.store, (set, key), &sides);
+                let side = if *edges.targets.set == *set {
+                    &edges.targets
+                } else {
+                    &edges.sources
                 };
-                delete_emptied(&self.store, (&side.set, key), sides)
-                    .map_err(|error| self.edges.failed(side, error))
+                deleted.map_err(|error| edges.failed(side, error))
             },
             &mut observe,
         )
@@ -441,7 +424,7 @@ impl<S: RecordStore> ManyToMany<S> {
             let page = side.page_after(&self.store, key, None, BATCH);
             let page = page.map_err(|error| self.edges.failed(side, error))?;
             if !page.is_empty() {
-                let is_source = std::ptr::eq(*side, &raw const self.edges.targets);
+                let is_source = self.edges.is_of_sources(side);
                 return Ok(page.into_iter().map(|(key, _)| (is_source, key)).collect());
             }
         }
@@ -455,6 +438,11 @@ impl EdgeSides {
         let sides = [("targets", targets, sources), ("sources", sources, targets)];
         let sides = sides.map(|(role, side, to)| side.declared(role, &to.set));
         RelationDeclaration::new(&self.name, RelationKind::ManyToMany, sides.into())
+    }
+
+    /// Whether this is the side that the sources have.
+    fn is_of_sources(&self, side: &RelationSide) -> bool {
+        std::ptr::eq(side, &raw const self.targets)
     }
 
     /// Both ends of an edge: the source decides whether there is one.
@@ -482,6 +470,6 @@ impl EdgeSides {
 
     /// The error with the names of the relation and of the side.
     fn failed(&self, side: &RelationSide, error: Error) -> Error {
-        error.in_relation(&self.name, &side.to_string())
+        error.in_relation(&self.name, side)
     }
 }

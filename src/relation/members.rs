@@ -106,8 +106,7 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
-        let declared = self.declaration().declare(&self.store, self.declared.rule);
-        declared.map(drop)
+        self.declared.declare(&self.store, &self.declaration())
     }
 
     fn name(&self) -> String {
@@ -280,34 +279,23 @@ impl<S: RecordStore> Members<S> {
     ) -> Result<RelationAudit> {
         let (listed, owner) = (&self.listed, &self.owner);
         Auditor::run(repair, &mut observe, |auditor| {
-            if self
-                .named(auditor.sweep(&self.store, &listed.set))?
-                .is_break()
-            {
-                return Ok(ControlFlow::Break(()));
+            let swept = self.named(auditor.sweep(&self.store, &listed.set))?;
+            if swept.is_break() {
+                return Ok(swept);
             }
             self.named(listed.verify(&self.store, owner, auditor))?;
             let is_list = |record: &Record| {
                 listed.set == listed.side.set && record.key().is_some_and(|key| key == *owner)
             };
             let keys = keys_in(&self.store, &listed.set, |record| !is_list(record));
-            for key in self.named(keys)? {
-                self.named(listed.verify_record(&self.store, owner, key, auditor))?;
-                if auditor.note_progress(None).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            Ok(ControlFlow::Continue(()))
+            auditor.each(self.named(keys)?, false, |auditor, key| {
+                self.named(listed.verify_record(&self.store, owner, key, auditor))
+            })
         })
     }
 
     fn named<T>(&self, result: Result<T>) -> Result<T> {
-        let side = &self.listed.side;
-        result.map_err(|error| {
-            error.in_relation(
-                &format!("members of {}", self.listed.set),
-                &side.to_string(),
-            )
-        })
+        let relation = || format!("members of {}", self.listed.set);
+        result.map_err(|error| error.in_relation(&relation(), &self.listed.side))
     }
 }

@@ -259,19 +259,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let Some(former) = &self.former else {
             return Ok(());
         };
-        let both_are_records = [former, place]
-            .iter()
-            .all(|it| it.layout.has_child_records());
-        let removed = match both_are_records {
-            false => former.remove(&self.store, parent, child),
+        let stays_record = former.layout.has_child_records() && place.layout.has_child_records();
+        let removed = if stays_record {
             // The record was written anew: a list can still have its key, and the record the parent's.
-            true if former.layout.parent_bin().is_some() => former
-                .side()
-                .remove(&self.store, parent, child)
-                .and_then(|_| former.strip(&self.store, child, place).map(|()| true)),
-            true => former.strip(&self.store, child, place).map(|()| true),
+            former.leave(&self.store, parent, child, place)
+        } else {
+            former.remove(&self.store, parent, child).map(drop)
         };
-        self.named(former, removed).map(|_| ())
+        self.named(former, removed)
     }
 
     /// Refuses bins of a child that belong to another relation.
@@ -451,44 +446,22 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         (self.store).atomically(|store| from.move_to(&self.current, store, parent, child))
     }
 
-    /// Looks at how many children parents have and what they take, and returns the layout that suits them. Reads every parent
-    /// that has children, and one page of the children of each; memory for a count a parent.
+    /// Looks at how many children parents have and what they take, and returns the layout that suits them. One scan of the parents'
+    /// set, and one of the children's, as far as these have records; memory for a count a parent.
     ///
     /// # Errors
     /// As for [`OneToMany::get`].
     pub fn suggest(&self) -> Result<LayoutAdvice> {
-        let place = &self.current;
-        let (mut counts, mut children_read, mut bytes) = (Vec::new(), 0_u64, 0_u64);
-        for parent in self.named(place, place.all_parents(&self.store))? {
-            let count = self.named(place, place.count(&self.store, &parent))?;
-            if count == 0 {
-                continue;
-            }
-            counts.push(count);
-            let (children, _) = self.named(place, place.page(&self.store, &parent, None, 32))?;
-            for (_, bins) in children {
-                let mut body = Vec::new();
-                bins.write_body(&mut body)?;
-                bytes += body.len() as u64;
-                children_read += 1;
-            }
-        }
-        counts.sort_unstable();
-        let rank = (counts.len() * 99).div_ceil(100).saturating_sub(1);
-        let children_p99 = counts.get(rank).copied().unwrap_or(0);
-        let child_bytes = bytes.checked_div(children_read).unwrap_or(0);
-        Ok(LayoutAdvice {
-            layout: suggest_layout(children_p99, child_bytes),
-            parents: counts.len() as u64,
-            children_p99,
-            child_bytes,
-        })
+        let declaration = self.declaration(None);
+        let stats = declaration.stats(&self.store);
+        let advice = stats.and_then(|stats| declaration.advice(&self.store, &stats));
+        self.named(&self.current, advice)
     }
 
     fn named<T>(&self, place: &ChildPlace, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             let side = format!("{} of set \"{}\"", place.layout.kind(), place.side().set);
-            error.in_relation(&self.name, &side)
+            error.in_relation(&self.name, side)
         })
     }
 }

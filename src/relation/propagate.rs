@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
 use super::declared::forget_relation;
-use super::keys::{element_of, key_of, keys_in};
+use super::keys::{element_of, key_of, keys_in, pages_of_index};
 use super::updater::{Derived, UpdateFailure, UpdateProgress, UpdateState, Updater, keep_failure};
 #[cfg(doc)]
 use crate::Error;
 use crate::changes::{Change, ChangeKind};
 use crate::engine::declaration::RelationDeclaration;
 use crate::query::IndexDefinition;
-use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, Lsn, Namespace, RecordStore, Result};
+use crate::{IndexedRecordSet, Key, Lsn, Namespace, RecordStore, Result};
 use copied_fields::{CopiedFields, CopyOutcome};
 use field_path::FieldPath;
 
@@ -156,7 +156,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     pub fn declare(&self) -> Result<()> {
         self.copies.check()?;
         let declaration = self.copies.declaration();
-        declaration.declare(&self.store, None).map(drop)
+        declaration.declare(&self.store, None, true).map(drop)
     }
 
     /// Makes a record refer to another one, with copies of its fields. Bins besides stay. One read and one write;
@@ -208,27 +208,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         each: &mut dyn FnMut(&Key<'_>, &Key<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<bool> {
         let records = self.store.records(&self.copies.to)?;
-        let index = self.copies.index();
-        let mut cursor: Option<String> = None;
-        loop {
-            let page = records.query_keys(&IndexQuery {
-                index: &index,
-                equal: &[element_of(to)],
-                range: IndexRange::Any,
-                limit: PAGE,
-                after: cursor.as_deref(),
-            });
-            let page = self.copies.named(page)?;
-            for record in &page.keys {
+        let (index, equal) = (self.copies.index(), element_of(to));
+        for page in pages_of_index(&records, &index, &equal, PAGE) {
+            for record in &self.copies.named(page)? {
                 if each(record, to)?.is_break() {
                     return Ok(false);
                 }
             }
-            match page.cursor {
-                Some(next) => cursor = Some(next),
-                None => return Ok(true),
-            }
         }
+        Ok(true)
     }
 
     fn refresh(&self, record: &Key<'_>, to: &Key<'_>) -> Result<CopyOutcome> {
@@ -248,16 +236,11 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
         self.copies.check()?;
-        let mut referring = self.copies.named(self.referring())?.into_iter();
+        let referring = self.copies.named(self.referring())?;
         Auditor::run(repair, &mut observe, |auditor| {
-            while let Some(record) = referring.next() {
-                let checked = self.verify_record(&record, auditor);
-                self.copies.named(checked)?;
-                if auditor.note_progress(Some(referring.len())).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            Ok(ControlFlow::Continue(()))
+            auditor.each(referring, true, |auditor, record| {
+                self.copies.named(self.verify_record(&record, auditor))
+            })
         })
     }
 

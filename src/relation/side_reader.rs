@@ -5,10 +5,10 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::keys::{BATCH, element_of, key_of, key_of_ref};
+use super::keys::{element_of, key_of, key_of_ref};
 use super::side::{RelationSide, SideEdge};
 use crate::operations::{lists, maps};
-use crate::shard::{Lists, Maps, RunStart, SortedBin};
+use crate::shard::{Lists, Maps, SortedBin, pages};
 use crate::value::Value;
 use crate::{
     Error, Key, ListReturnType, MapReturnType, Operation, RecordSet, RecordStore, Result,
@@ -73,16 +73,16 @@ impl RelationSide {
         mut each: impl FnMut(Vec<SideEdge>) -> Result<()>,
     ) -> Result<u64> {
         let reader = self.reader(store)?;
-        let (mut after, mut edges) = (None, 0);
-        loop {
-            let page = reader.page_after(owner, after.as_ref(), BATCH)?;
-            let Some((last, _)) = page.last() else {
-                return Ok(edges);
-            };
-            after = Some(last.clone());
+        let mut edges = 0;
+        let read = |after: Option<&SideEdge>, limit| {
+            reader.page_after(owner, after.map(|(key, _)| key), limit)
+        };
+        for page in pages(read) {
+            let page = page?;
             edges += page.len() as u64;
             each(page)?;
         }
+        Ok(edges)
     }
 }
 
@@ -143,7 +143,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
 
     /// Returns at most `limit` edges from this position on, in the order of their keys.
     pub(super) fn page(&self, owner: &Key<'_>, offset: u64, limit: u64) -> Result<Vec<SideEdge>> {
-        self.edges(owner, &RunStart::Rank(offset), limit)
+        self.edges(owner, (offset, None), limit)
     }
 
     /// Returns the first `limit` edges with keys greater than `after` (`None`: the first of all).
@@ -153,30 +153,28 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         after: Option<&Key<'_>>,
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
-        let start = after.map_or(RunStart::Rank(0), |after| {
-            RunStart::After(element_of(after))
-        });
-        self.edges(owner, &start, limit)
+        self.edges(owner, (0, after.map(element_of).as_ref()), limit)
     }
 
-    fn edges(&self, owner: &Key<'_>, start: &RunStart, limit: u64) -> Result<Vec<SideEdge>> {
+    /// Returns at most `limit` edges behind an element, or from a position on.
+    fn edges(
+        &self,
+        owner: &Key<'_>,
+        start: (u64, Option<&Value>),
+        limit: u64,
+    ) -> Result<Vec<SideEdge>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        // One more: the key it starts after may take the place of one.
-        let asked = match start {
-            RunStart::After(_) => limit.saturating_add(1),
-            _ => limit,
-        };
         let read = self.ask(
             owner,
-            &self.read(start, asked),
+            &self.read(start, limit),
             |value| edges_of(value).map(Some),
             |_| Ok(None),
         )?;
         match read {
             None => Ok(Vec::new()),
-            Some(read) => match read.and_then(|read| page_of(read, start, limit)) {
+            Some(read) => match read.and_then(|read| page_of(read, start.1, limit)) {
                 Some(page) => Ok(page),
                 None => self.edges_by_handle(owner, start, limit),
             },
@@ -186,15 +184,15 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     fn edges_by_handle(
         &self,
         owner: &Key<'_>,
-        start: &RunStart,
+        start: (u64, Option<&Value>),
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
         if self.side.has_attributes {
-            let entries = self.side.map(self.store, owner)?.run(start, limit)?;
+            let entries = self.side.map(self.store, owner)?.page_from(start, limit)?;
             let edge = |(key, attributes)| Ok((key_of(key)?, attributes));
             return entries.into_iter().map(edge).collect();
         }
-        let elements = self.side.list(self.store, owner)?.run(start, limit)?;
+        let elements = self.side.list(self.store, owner)?.page_from(start, limit)?;
         let edge = |element| Ok((key_of(element)?, Value::Nil));
         elements.into_iter().map(edge).collect()
     }
@@ -205,7 +203,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         owners: &[Key<'_>],
         limit: u64,
     ) -> Result<NeighborKeys> {
-        let operation = self.read(&RunStart::Rank(0), limit);
+        let operation = self.read((0, None), limit);
         let found = RefCell::new(Vec::new());
         let ranges = self.ask_each(
             owners,
@@ -220,7 +218,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
                 })
             },
             |owner| {
-                let edges = self.edges_by_handle(owner, &RunStart::Rank(0), limit)?;
+                let edges = self.edges_by_handle(owner, (0, None), limit)?;
                 added_to(&found, |keys| {
                     keys.extend(edges.into_iter().map(|(key, _)| key));
                     Ok(())
@@ -254,12 +252,12 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         }
     }
 
-    /// Reads this many edges.
-    fn read(&self, start: &RunStart, limit: u64) -> Operation {
+    /// Reads this many edges, and the one it starts behind.
+    fn read(&self, start: (u64, Option<&Value>), limit: u64) -> Operation {
         if self.side.has_attributes {
-            Maps::read(&self.side.bin, start, limit)
+            Maps::read_page(&self.side.bin, start, limit)
         } else {
-            Lists::read(&self.side.bin, start, limit)
+            Lists::read_page(&self.side.bin, start, limit)
         }
     }
 
@@ -385,9 +383,9 @@ fn each_edge(
 
 /// Returns the page among the edges that were read; `None` where only the handle can tell: another program has made the list without
 /// order, or has put keys there more than once.
-fn page_of(mut read: Vec<SideEdge>, start: &RunStart, limit: u64) -> Option<Vec<SideEdge>> {
+fn page_of(mut read: Vec<SideEdge>, after: Option<&Value>, limit: u64) -> Option<Vec<SideEdge>> {
     let is_ordered = read.is_sorted_by(|(one, _), (next, _)| one < next);
-    if let RunStart::After(after) = start
+    if let Some(after) = after
         && read
             .first()
             .is_some_and(|(key, _)| element_of(key) == *after)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::keys::key_of_ref;
-use super::one_to_many::{LayoutKind, suggest_layout};
+use super::one_to_many::{LayoutAdvice, LayoutKind, suggest_layout};
 use super::reference_path::ReferencePath;
 use super::side::RelationSide;
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
@@ -119,40 +119,50 @@ impl RelationDeclaration {
         store: &S,
         stats: &[SideStats],
     ) -> Result<Option<LayoutKind>> {
-        let (Some(side), Some(counted)) = (self.sides.first(), stats.first()) else {
-            return Ok(None);
-        };
-        if self.kind != RelationKind::OneToMany || counted.elements == 0 {
+        let elements = stats.first().map_or(0, |counted| counted.elements);
+        if self.kind != RelationKind::OneToMany || elements == 0 {
             return Ok(None);
         }
-        let children = match (side.form, &side.to) {
-            (SideForm::Map, _) | (_, None) => None,
-            (SideForm::Reference, Some(_)) => Some(&side.set),
-            (_, Some(children)) => Some(children),
-        };
-        let child_bytes = match children {
-            None => counted
-                .element_bytes
-                .checked_div(counted.elements_measured)
-                .unwrap_or(0),
-            Some(set) => {
-                let (mut records, mut bytes) = (0_u64, 0_u64);
-                store.records(set)?.scan_records(&mut |record| {
-                    records += 1;
-                    bytes += record.view().as_bytes().len() as u64;
-                })?;
-                bytes.checked_div(records).unwrap_or(0)
-            }
-        };
-        Ok(Some(suggest_layout(counted.elements_p99, child_bytes)))
+        Ok(Some(self.advice(store, stats)?.layout))
+    }
+
+    /// The same with what it is given by, for children.
+    pub(super) fn advice<S: RecordStore>(
+        &self,
+        store: &S,
+        stats: &[SideStats],
+    ) -> Result<LayoutAdvice> {
+        let counted = stats.first().cloned().unwrap_or_default();
+        let children = self.sides.first().and_then(|side| match side.form {
+            SideForm::Map => None,
+            SideForm::Reference => Some(&side.set),
+            _ => side.to.as_ref(),
+        });
+        let (mut records, mut bytes) = (counted.elements_measured, counted.element_bytes);
+        if let Some(set) = children {
+            (records, bytes) = (0, 0);
+            store.records(set)?.scan_records(&mut |record| {
+                records += 1;
+                bytes += record.view().as_bytes().len() as u64;
+            })?;
+        }
+        let child_bytes = bytes.checked_div(records).unwrap_or(0);
+        Ok(LayoutAdvice {
+            layout: suggest_layout(counted.elements_p99, child_bytes),
+            parents: counted.records,
+            children_p99: counted.elements_p99,
+            child_bytes,
+        })
     }
 }
 
 impl DeclaredSide {
     fn stats<S: RecordStore>(&self, store: &S) -> Result<SideStats> {
-        match (self.form, &self.bin) {
-            (SideForm::Reference, Some(path)) => self.referred(store, &ReferencePath::parse(path)?),
-            (SideForm::List | SideForm::Map, Some(bin)) => self.collections(store, bin),
+        match (RelationSide::of(self), &self.bin) {
+            (Some(side), _) => side.stats(store),
+            (None, Some(path)) if self.form == SideForm::Reference => {
+                self.referred(store, &ReferencePath::parse(path)?)
+            }
             _ => {
                 let mut counts = Counts::default();
                 store
@@ -161,31 +171,6 @@ impl DeclaredSide {
                 Ok(counts.finish())
             }
         }
-    }
-
-    fn collections<S: RecordStore>(&self, store: &S, bin: &str) -> Result<SideStats> {
-        let mut side = RelationSide::new(&self.set, bin);
-        side.has_attributes = self.form == SideForm::Map;
-        let mut counts = Counts::default();
-        store
-            .records(&self.set)?
-            .scan_records(&mut |record| counts.note_record(record, bin))?;
-        let (mut sharded, named) = (
-            std::mem::take(&mut counts.sharded),
-            std::mem::take(&mut counts.named),
-        );
-        for key in named {
-            // The remains of a deleted collection name a root, too.
-            if !sharded.contains(&key) && side.is_sharded(store, &key)? {
-                sharded.insert(key);
-            }
-        }
-        for key in sharded {
-            let count = side.len(store, &key)?;
-            counts.stats.sharded += u64::from(count > 0);
-            counts.note(Some(key), count);
-        }
-        Ok(counts.finish())
     }
 
     fn referred<S: RecordStore>(&self, store: &S, path: &ReferencePath) -> Result<SideStats> {
@@ -202,6 +187,31 @@ impl DeclaredSide {
             }
         })?;
         for (key, count) in referred {
+            counts.note(Some(key), count);
+        }
+        Ok(counts.finish())
+    }
+}
+
+impl RelationSide {
+    fn stats<S: RecordStore>(&self, store: &S) -> Result<SideStats> {
+        let mut counts = Counts::default();
+        store
+            .records(&self.set)?
+            .scan_records(&mut |record| counts.note_record(record, &self.bin))?;
+        let (mut sharded, named) = (
+            std::mem::take(&mut counts.sharded),
+            std::mem::take(&mut counts.named),
+        );
+        for key in named {
+            // The remains of a deleted collection name a root, too.
+            if !sharded.contains(&key) && self.is_sharded(store, &key)? {
+                sharded.insert(key);
+            }
+        }
+        for key in sharded {
+            let count = self.len(store, &key)?;
+            counts.stats.sharded += u64::from(count > 0);
             counts.note(Some(key), count);
         }
         Ok(counts.finish())

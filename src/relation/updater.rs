@@ -108,6 +108,10 @@ impl UpdateState {
         self.inner.lock().progress.keyless += 1;
     }
 
+    fn take_failures(&self) -> Vec<UpdateFailure> {
+        std::mem::take(&mut self.inner.lock().failures)
+    }
+
     fn note_applied(&self, lsn: Lsn, changes: usize) {
         let progress = &mut self.inner.lock().progress;
         progress.changes += changes as u64;
@@ -232,7 +236,7 @@ impl Updater {
     /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
-        std::mem::take(&mut self.state.inner.lock().failures)
+        self.state.take_failures()
     }
 
     /// Applies all changes up to now, in this thread. The first call looks at all records. One sync, since changes are applied
@@ -383,7 +387,7 @@ impl RunningUpdater {
     /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
-        std::mem::take(&mut self.state.inner.lock().failures)
+        self.state.take_failures()
     }
 
     /// Stops the updater, and waits until the current batch of changes is applied.

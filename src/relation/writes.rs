@@ -70,11 +70,6 @@ pub(super) fn check_owned<S: RecordStore>(
     Ok(())
 }
 
-/// Deletes a record. Returns whether there was one.
-pub(super) fn delete<R: RecordSet>(records: &R, key: &Key<'_>) -> Result<bool> {
-    delete_with(records, &WritePolicy::default(), key)
-}
-
 /// Deletes a record by a policy. Returns whether there was one, for which the policy's filter held.
 pub(super) fn delete_with<R: RecordSet>(
     records: &R,

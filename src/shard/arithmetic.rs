@@ -86,12 +86,6 @@ pub const fn elements_per_shard(element_bytes: u64) -> u64 {
     }
 }
 
-/// Returns the bytes of a collection at its 99th percentile count: the number that decides whether it may live in one record.
-#[must_use]
-pub const fn consolidated_bytes(count_p99: u64, element_bytes: u64) -> u64 {
-    count_p99.saturating_mul(element_bytes)
-}
-
 /// Returns the mean number of writes that fall into one window of `hold_ms` at this rate (lambda).
 #[must_use]
 pub fn writes_per_hold(writes_per_second: f64, hold_ms: f64) -> f64 {
@@ -142,50 +136,6 @@ pub fn arrivals_p99(mean: f64) -> f64 {
     mean + NORMAL_P99 * mean.max(0.0).sqrt()
 }
 
-/// The width of a time bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum BucketWidth {
-    /// One hour.
-    Hour,
-    /// One day.
-    Day,
-    /// Seven days.
-    Week,
-}
-
-impl BucketWidth {
-    /// All widths, the narrowest first.
-    pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
-
-    /// How long it is, in seconds.
-    #[must_use]
-    pub const fn seconds(self) -> u64 {
-        match self {
-            Self::Hour => 3_600,
-            Self::Day => 86_400,
-            Self::Week => 604_800,
-        }
-    }
-
-    /// What a bucket of elements that arrive at this rate takes at its 99th percentile, in bytes.
-    #[must_use]
-    pub fn bucket_bytes_p99(self, elements_per_second: f64, element_bytes: f64) -> f64 {
-        arrivals_p99(elements_per_second * self.seconds() as f64) * element_bytes
-    }
-
-    /// The narrowest width whose buckets are worth a record of their own (1 KiB) and fit into one (128 KiB); if all that fit
-    /// are smaller, the widest of them. `None`: an hour does not fit.
-    #[must_use]
-    pub fn advised(elements_per_second: f64, element_bytes: f64) -> Option<Self> {
-        let bytes = |width: Self| width.bucket_bytes_p99(elements_per_second, element_bytes);
-        let fits = Self::ALL
-            .into_iter()
-            .filter(|width| bytes(*width) <= SWEET_SPOT_BYTES as f64);
-        let worth = |width: &Self| bytes(*width) >= SWEET_SPOT_FROM_BYTES as f64;
-        fits.clone().find(worth).or_else(|| fits.max())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,9 +147,6 @@ mod tests {
         assert_eq!(power_of_two(35), 64);
         assert_eq!(shards_by_size(10_000_000 * 15, SWEET_SPOT_BYTES), 1_145);
         assert_eq!(shards_by_size(10_000_000 * 15, 512 * 1024), 287);
-        assert_eq!(consolidated_bytes(600, 300), 180_000);
-        assert!(consolidated_bytes(600, 5 * 1024) > 2 * 1024 * 1024);
-        assert_eq!(consolidated_bytes(100, 15), 1_500);
     }
 
     #[test]
@@ -225,24 +172,6 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_as_wide_as_they_are_worth_a_record() {
-        let per_day = |elements: f64| elements / 86_400.0;
-        let table = [
-            (per_day(100.0), 15.0, Some(BucketWidth::Day)),
-            (per_day(3_000.0), 15.0, Some(BucketWidth::Hour)),
-            (per_day(1.0), 15.0, Some(BucketWidth::Week)),
-            (2.0, 15.0, Some(BucketWidth::Hour)),
-            (3.0, 15.0, None),
-            (0.0, 15.0, Some(BucketWidth::Week)),
-        ];
-        for (rate, bytes, width) in table {
-            assert_eq!(BucketWidth::advised(rate, bytes), width, "{rate} x {bytes}");
-        }
-        let daily = BucketWidth::Day.bucket_bytes_p99(per_day(100.0), 15.0);
-        assert!((1_500.0..1_900.0).contains(&daily), "{daily}");
-    }
-
-    #[test]
     fn nothing_asks_for_one_shard_and_nothing_overflows() {
         assert_eq!(shards_by_size(0, SWEET_SPOT_BYTES), 1);
         assert_eq!(shards_by_size(1, 0), 1);
@@ -251,7 +180,6 @@ mod tests {
         assert_eq!(shards_by_rate(f64::INFINITY, WRITES_PER_SECOND), 1);
         assert_eq!(shards_by_rate(400.0, WRITES_PER_SECOND), 8);
         assert_eq!(power_of_two(u64::MAX), 1 << 63);
-        assert_eq!(consolidated_bytes(u64::MAX, 2), u64::MAX);
         assert_eq!(elements_per_shard(0), SWEET_SPOT_BYTES);
     }
 }

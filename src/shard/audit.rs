@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::description::{DESCRIPTION_BINS, DescribedCollection, Description, Form};
+use super::description::{DESCRIPTION_BINS, DescribedCollection, Description, Form, in_words};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme};
 use crate::expressions::{bin_exists, or};
@@ -211,13 +211,13 @@ fn judged(
 ) -> ShardedCollection {
     let bin = entry.bin.as_str();
     let epoch = entry.epoch;
-    let mut collection = collection(key, Some(bin.to_owned()), String::new(), companions);
+    let (scheme, in_transition) = entry.state_in_words();
+    let mut collection = collection(key, Some(bin.to_owned()), scheme, companions);
     (collection.epoch, collection.root_bytes) = (epoch.0, root.bytes);
+    collection.in_transition = in_transition;
     let is_old = |companion: &ShardRecord| companion.epoch < epoch.0;
     match entry.form {
         Form::Hash(scheme) => {
-            collection.scheme = scheme.to_string();
-            collection.in_transition = scheme.is_transition();
             // Companions below the first number must be there; those below the second may.
             let (must, may, old_too) = match scheme {
                 Scheme::Unsharded => (0, 0, false),
@@ -256,8 +256,6 @@ fn judged(
         }
         // By time, a bucket without a write is not there.
         Form::Other(_) => {
-            collection.scheme = in_words(&entry.form.value());
-            collection.in_transition = collection.scheme.contains("deleting");
             for companion in &mut collection.companions {
                 companion.status = match is_old(companion) {
                     true => ShardStatus::Stale,
@@ -297,24 +295,6 @@ fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u6
     };
     let counted = current(companions).filter(counts);
     counted.map(|companion| companion.elements).sum()
-}
-
-/// A bin `subkeys` as it is stored.
-pub(super) fn in_words(subkeys: &Value) -> String {
-    match subkeys {
-        Value::List(items) => {
-            let words: Vec<String> = items
-                .iter()
-                .map(|item| match item {
-                    Value::String(word) => word.clone(),
-                    Value::Int(number) => number.to_string(),
-                    other => other.to_string(),
-                })
-                .collect();
-            words.join(" ")
-        }
-        other => other.to_string(),
-    }
 }
 
 /// A record with the bin `shard_of`, and the root that it names.

@@ -85,10 +85,9 @@ impl<R: RecordSet> ShardedCounter<R> {
     /// As for [`ShardedCounter::add`]; [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the bin is no
     /// integer.
     pub fn read(&self) -> Result<i64> {
-        let get = Act::of_existing([operations::get_bin(self.handle.bin())]);
-        let answers = self.handle.read(|pass| pass.ask_all(&get))?;
-        let values = answers.into_iter().flatten().flatten().flatten();
+        let values = self.answers(operations::get_bin(self.handle.bin()))?;
         values
+            .into_iter()
             .map(|value| self.amount(value))
             .try_fold(0, |sum: i64, amount| Ok(sum.wrapping_add(amount?)))
     }

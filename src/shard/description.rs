@@ -9,7 +9,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::scheme::{
-    Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, TIME_SHARDS, not_understood,
+    DELETING, Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, TIME_SHARDS,
+    not_understood,
 };
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, map_bin, not, val};
 use crate::operations::put;
@@ -64,6 +65,20 @@ impl DescribedCollection {
             epoch,
             apart: None,
         })
+    }
+
+    /// Returns where the collection is, in words, and whether it is in a transition.
+    pub(crate) fn state_in_words(&self) -> (String, bool) {
+        match &self.form {
+            Form::Hash(scheme) => (scheme.to_string(), scheme.is_transition()),
+            form => {
+                let entry = form.value();
+                let deleting = Some(Value::from(DELETING));
+                let is_deleting =
+                    matches!(&entry, Value::List(items) if items.last() == deleting.as_ref());
+                (in_words(&entry), is_deleting)
+            }
+        }
     }
 
     /// Returns the value of the entry in `subkeys`.
@@ -380,6 +395,24 @@ impl Description {
             latest => eq(int_bin(SUBKEYS_EPOCH), latest.value()),
         };
         and([subkeys, latest])
+    }
+}
+
+/// An entry of the bin `subkeys` as it is stored.
+pub(super) fn in_words(subkeys: &Value) -> String {
+    match subkeys {
+        Value::List(items) => {
+            let words: Vec<String> = items
+                .iter()
+                .map(|item| match item {
+                    Value::String(word) => word.clone(),
+                    Value::Int(number) => number.to_string(),
+                    other => other.to_string(),
+                })
+                .collect();
+            words.join(" ")
+        }
+        other => other.to_string(),
     }
 }
 

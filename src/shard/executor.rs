@@ -11,7 +11,7 @@ use super::protocol::{
     Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply,
 };
 use super::record_name::RecordName;
-use super::scheme::{Companion, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme};
+use super::scheme::{Companion, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, check_bin};
 use super::time::layout::CollectionPart;
 use crate::expression::ExpType;
 use crate::expressions::{
@@ -25,8 +25,8 @@ use crate::record::companion_key::text;
 use crate::store::NONE_SHARDED;
 use crate::value::ParticleType;
 use crate::{
-    Error, Expiration, Expression, Key, MapReturnType, OperateResult, Operation, Result, Value,
-    WritePolicy,
+    Error, Expiration, Expression, Key, MapReturnType, OperateResult, Operation, RecordStore,
+    Result, Value, WritePolicy,
 };
 
 /// Encodes the requests for one collection, and decodes what they return.
@@ -35,8 +35,10 @@ pub(crate) struct Executor {
     pub(crate) key: Key<'static>,
     pub(crate) bin: BinName,
     pub(crate) collection: Collection,
-    /// Policies for the root of an unsharded collection, while no other collection of the record is sharded.
-    alone: RootPolicies,
+    /// The caller's policy, for the root of an unsharded collection while no other collection of the record is sharded.
+    creating: WritePolicy,
+    /// The same for requests that create no record.
+    existing: WritePolicy,
     /// The policy for the root of an unsharded collection beside which another is sharded: made at the first such record.
     beside: OnceLock<WritePolicy>,
     /// The policy for every other request: these records do not expire.
@@ -44,25 +46,6 @@ pub(crate) struct Executor {
     /// Identified by when the time of a bucket begins (0 for hash shards), and by shards and epoch.
     companions: Companions<(i64, Companion)>,
     companions_by_bin: Companions<(i64, Companion)>,
-}
-
-/// The caller's policy, for the root of an unsharded collection.
-#[derive(Debug)]
-struct RootPolicies {
-    creating: WritePolicy,
-    /// For requests that create no record.
-    existing: WritePolicy,
-}
-
-impl RootPolicies {
-    fn new(policy: WritePolicy) -> Self {
-        Self {
-            existing: policy
-                .clone()
-                .record_exists_action(RecordExistsAction::UpdateOnly),
-            creating: policy,
-        }
-    }
 }
 
 /// A request as operations on one record, for a [`RecordSet`](crate::RecordSet).
@@ -85,6 +68,22 @@ const ROOT_STATE: [&str; 5] = {
 };
 
 impl Executor {
+    /// Returns the records of a set, and an executor for the collection under a key and in a bin there.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name of a set that is not allowed, and for a bin that describes shards; [`Error::BinName`].
+    pub(crate) fn in_store<'k, S: RecordStore>(
+        store: &S,
+        (set, key, bin): (&str, impl Into<Key<'k>>, &str),
+        collection: Collection,
+        policy: &WritePolicy,
+    ) -> Result<(S::Records, Self)> {
+        check_bin(bin)?;
+        let bin = BinName::new(bin)?;
+        let executor = Self::new(key.into().into_owned(), bin, collection, policy);
+        Ok((store.records(set)?, executor))
+    }
+
     /// `policy`: the caller's; its existence action, generation and filter do not count.
     pub(crate) fn new(
         key: Key<'static>,
@@ -97,7 +96,7 @@ impl Executor {
             .send_key(policy.send_key)
             .durable_delete(policy.durable_delete)
             .of_shards();
-        let whole = base
+        let creating = base
             .clone()
             .expiration(policy.expiration)
             .filter(NONE_SHARDED.clone());
@@ -105,7 +104,10 @@ impl Executor {
             key,
             bin,
             collection,
-            alone: RootPolicies::new(whole),
+            existing: creating
+                .clone()
+                .record_exists_action(RecordExistsAction::UpdateOnly),
+            creating,
             beside: OnceLock::new(),
             protocol: base.expiration(Expiration::Never),
             companions: Companions::default(),
@@ -114,7 +116,7 @@ impl Executor {
     }
 
     pub(crate) fn policy(&self) -> &WritePolicy {
-        &self.alone.creating
+        &self.creating
     }
 
     /// Drops the cached keys and filters of companions, which a transition has replaced.
@@ -153,7 +155,7 @@ impl Executor {
     /// The policy for a root that must be there, since another collection of it is sharded.
     fn beside(&self) -> &WritePolicy {
         self.beside.get_or_init(|| {
-            let policy = self.alone.existing.clone();
+            let policy = self.existing.clone();
             let policy = policy.filter(is_beside_sharded(self.bin.as_str()));
             // The root of a sharded collection does not expire.
             policy.expiration(Expiration::Never)
@@ -190,8 +192,8 @@ impl Executor {
         if let Precondition::Unsharded(neighbors) = request.precondition {
             let creates = matches!(&request.edit, RequestEdit::User(act) if act.creates);
             return Cow::Borrowed(match neighbors {
-                NeighborCollections::None if creates => &self.alone.creating,
-                NeighborCollections::None => &self.alone.existing,
+                NeighborCollections::None if creates => &self.creating,
+                NeighborCollections::None => &self.existing,
                 NeighborCollections::Sharded => self.beside(),
             });
         }
@@ -206,8 +208,9 @@ impl Executor {
             RequestEdit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
         };
+        let place = request.place;
         let filter = match open(request) {
-            Some((place, companion)) => {
+            Some(companion) => {
                 let open = || self.open(place, companion);
                 Some(match place {
                     RecordRef::Companion(keys, shard) => {
@@ -219,7 +222,7 @@ impl Executor {
                     _ => open(),
                 })
             }
-            None => self.filter(request.place, &request.precondition),
+            None => self.filter(place, &request.precondition),
         };
         Cow::Owned(WritePolicy {
             record_exists_action: exists,
@@ -390,8 +393,7 @@ impl Executor {
         }
         let rest = match request.place {
             _ if is_known(request) => {
-                seen.companion =
-                    open(request).map(|(_, companion)| (companion, CompanionState::Live));
+                seen.companion = open(request).map(|companion| (companion, CompanionState::Live));
                 values
             }
             RecordRef::Root => {
@@ -476,10 +478,10 @@ fn is_beside_sharded(bin: &str) -> Expression {
     ])
 }
 
-/// Returns the companion that must be open for a request: which one, its shards and epoch.
-const fn open(request: &AtomicRequest<Bin>) -> Option<(RecordRef, Companion)> {
+/// Returns the shards and the epoch of the companion that must be open for a request.
+const fn open(request: &AtomicRequest<Bin>) -> Option<Companion> {
     match &request.precondition {
-        Precondition::Live(companion) => Some((request.place, *companion)),
+        Precondition::Live(companion) => Some(*companion),
         _ => None,
     }
 }

@@ -4,9 +4,8 @@ mod transitions;
 
 use std::ops::ControlFlow;
 
-use super::address::CollectionAddress;
 use super::auto_shard::{AutoSharder, NextStep, note_obstacle};
-use super::content::{Act, ActReply, ActValues, Bin, Collection};
+use super::content::{Act, ActReply, ActValues, Bin};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
 use super::protocol::view::{PATIENCE, RecordsView, Rejection, Survey, SurveyResult, ViewRecord};
@@ -15,14 +14,14 @@ use super::protocol::{
     AtomicRequest, CollectionRoot, CompanionRoute, Failure, Machine, MachineProgress, Read,
     RecordRef, RequestReply, RouteHint, TransitionProgress,
 };
-use super::request_runner::{ROOT_READS_MAX, token};
+use super::request_runner::{ROOT_READS_MAX, ReadFailure, token};
 use super::route_cache::RouteCache;
 use super::scheme::Scheme;
 use super::state::under_way;
 use crate::engine::TransitionReport;
 use crate::record::ShardTransition;
 use crate::record::companion_key::text;
-use crate::{Error, Key, RecordSet, Result, WritePolicy};
+use crate::{Error, Key, RecordSet, Result};
 
 /// How often one write may shard its collection further before it fails.
 const TRANSITIONS_MAX: u32 = 8;
@@ -37,36 +36,15 @@ pub(crate) struct Handle<R> {
     auto_sharder: AutoSharder,
 }
 
-/// Why a read of several records failed.
-#[derive(Debug)]
-pub(crate) enum ReadFailure {
-    /// A record has changed since the view was made: another view is needed.
-    Stale(Rejection),
-    /// The store refused.
-    Failed(Error),
-}
-
 /// The result of a read of several records.
-pub(crate) type ShardedReading<T> = std::result::Result<T, ReadFailure>;
-
-impl From<Error> for ReadFailure {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
+pub(crate) type ShardedReading<T> = std::result::Result<T, ReadFailure<Rejection>>;
 
 impl<R: RecordSet> Handle<R> {
-    /// `policy`: its existence action, generation and filter do not count.
-    pub(crate) fn new(
-        address: CollectionAddress<R>,
-        collection: Collection,
-        policy: &WritePolicy,
-    ) -> Self {
-        let CollectionAddress { records, key, bin } = address;
+    pub(crate) fn new(records: R, executor: Executor) -> Self {
         Self {
             auto_sharder: AutoSharder::new(ShardPolicy::default(), &records),
             records,
-            executor: Executor::new(key, bin, collection, policy),
+            executor,
             routes: RouteCache::default(),
         }
     }
@@ -356,6 +334,11 @@ pub(crate) struct Pass<'a, R> {
 }
 
 impl<R: RecordSet> Pass<'_, R> {
+    /// The bin of the collection.
+    pub(crate) fn bin(&self) -> &str {
+        self.handle.bin()
+    }
+
     /// Returns how many records the view has.
     pub(crate) fn sources(&self) -> usize {
         self.surveyed.view.sources.len()

@@ -7,7 +7,7 @@
 //! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
 //! * [`range`]: begins at a value. Where one shard has less than its share, the others have more (`stream`).
 //! * [`last`]: the same from the end on, backwards.
-//! * [`in_pages`]: one page after the other.
+//! * [`pages`], [`in_pages`]: one page after the other.
 //!
 //! All of it is exact while there are no writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
 //! value then still shows every element exactly once that is there during the whole of it.
@@ -24,7 +24,7 @@ use crate::Error;
 use crate::value::order::compare_total;
 use crate::value::{EncodePurpose, Value, encode};
 
-/// How many items [`in_pages`] reads at once.
+/// How many items [`pages`] reads at once.
 const BATCH: u64 = 512;
 
 /// Shards each of which is sorted.
@@ -235,23 +235,31 @@ pub(crate) fn repeated(values: &[Value]) -> Result<Option<&Value>, Error> {
     Ok(repeated.map(|((_, value), _)| *value))
 }
 
-/// Returns all items in order, page by page: `page` reads this many behind an item (`None`: the first ones). Ends after an error.
-pub(crate) fn in_pages<T: Clone>(
+/// Returns all items in order, in pages that are not empty: `page` reads this many behind an item (`None`: the first ones). Ends
+/// after an error.
+pub(crate) fn pages<T: Clone>(
     mut page: impl FnMut(Option<&T>, u64) -> Result<Vec<T>, Error>,
-) -> impl Iterator<Item = Result<T, Error>> {
+) -> impl Iterator<Item = Result<Vec<T>, Error>> {
     let mut next = Some(None);
     std::iter::from_fn(move || {
         let after: Option<T> = next.take()?;
-        Some(match page(after.as_ref(), BATCH) {
-            Ok(items) => {
-                let is_full = items.len() as u64 >= BATCH;
-                next = items.last().filter(|_| is_full).cloned().map(Some);
-                items.into_iter().map(Ok).collect::<Vec<_>>()
-            }
-            Err(error) => vec![Err(error)],
-        })
+        let read = page(after.as_ref(), BATCH);
+        if let Ok(items) = &read {
+            let is_full = items.len() as u64 >= BATCH;
+            next = items.last().filter(|_| is_full).cloned().map(Some);
+        }
+        Some(read).filter(|read| !matches!(read, Ok(items) if items.is_empty()))
     })
-    .flatten()
+}
+
+/// Returns all items in order, as [`pages`] has them.
+pub(crate) fn in_pages<T: Clone>(
+    page: impl FnMut(Option<&T>, u64) -> Result<Vec<T>, Error>,
+) -> impl Iterator<Item = Result<T, Error>> {
+    pages(page).flat_map(|page| match page {
+        Ok(items) => items.into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    })
 }
 
 /// Counts all elements, in one batch.

@@ -8,7 +8,7 @@
 
 // * `arithmetic`: how many shards a size and a write rate ask for.
 // * `list`, `map`, `counter`, `time`: the collections. `handle`: drives their calls. `shards`: where they are, and their
-//   transitions. `sharded`: what the collections have in common. `state`: what they report. `address`: which collection a handle is of.
+//   transitions. `sharded`: what the collections have in common. `state`: what they report.
 // * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
 //   call; `request_runner` runs them. `content`: the elements that are moved.
 // * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
@@ -19,7 +19,6 @@
 //   companion; `record_name`: its key, and whose it is. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
 //   handle has found its collection last.
 
-mod address;
 pub mod arithmetic;
 mod audit;
 mod companions;
@@ -56,7 +55,7 @@ pub(crate) use record_info::{CollectionInfo, RecordInfo};
 
 pub(crate) use auto_shard::{PAUSE_MS, note_obstacle};
 pub(crate) use content::{Collection, number};
-pub(crate) use merge::{ElementSortKey, RunStart, in_pages};
+pub(crate) use merge::{ElementSortKey, in_pages, pages};
 pub(crate) use scheme::{check_bin, key_in, key_value};
 pub(crate) use sorted::{Lists, Maps, SortedBin};
 

@@ -59,12 +59,10 @@ fn collections(description: &Description) -> Vec<CollectionInfo> {
     let entries = description.entries().iter();
     entries
         .map(|entry| {
-            let (scheme, shards, in_transition) = match &entry.form {
-                Form::Hash(scheme) => {
-                    let (shards, transition) = under_way(*scheme);
-                    (scheme.to_string(), Some(shards), transition.is_some())
-                }
-                form => (super::audit::in_words(&form.value()), None, false),
+            let (scheme, in_transition) = entry.state_in_words();
+            let shards = match entry.form {
+                Form::Hash(scheme) => Some(under_way(scheme).0),
+                Form::Other(_) => None,
             };
             CollectionInfo {
                 bin: entry.bin.as_str().to_owned(),

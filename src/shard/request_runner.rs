@@ -10,6 +10,21 @@ use super::executor::{EncodedRequest, Executor};
 use super::protocol::{AtomicRequest, CompanionToken, Precondition, RequestEdit, RequestReply};
 use crate::{Error, Key, RecordCall, RecordSet, Result};
 
+/// Why a read of several records failed.
+#[derive(Debug)]
+pub(crate) enum ReadFailure<S> {
+    /// A record has changed since it was found out which ones to read: the root must be read again.
+    Stale(S),
+    /// The store refused.
+    Failed(Error),
+}
+
+impl<S> From<Error> for ReadFailure<S> {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to
 /// advance one: beyond this, other callers start transitions without end.
 pub(crate) const ROOT_READS_MAX: u32 = 1_000;

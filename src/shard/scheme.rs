@@ -40,7 +40,8 @@ const HASH_SHARDS: &str = "hash-shards";
 pub(crate) const TIME_SHARDS: &str = "time-shards";
 const SPLITTING: &str = "splitting";
 const MERGING: &str = "merging";
-const DELETING: &str = "deleting";
+/// The last word of an entry of a collection that is being deleted.
+pub(crate) const DELETING: &str = "deleting";
 
 /// The number of a transition: it only rises, and marks the work of late callers. 0: there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

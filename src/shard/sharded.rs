@@ -1,17 +1,18 @@
 //! `Sharded`: what the handles of lists, maps and counters have in common.
 
+use std::marker::PhantomData;
 use std::ops::Bound;
 
-use super::address::CollectionAddress;
-use super::content::ShardedKind;
+use super::content::{Act, ShardedKind, first};
 use super::element_hash::hash_of;
+use super::executor::Executor;
 use super::handle::{Handle, ShardedReading};
-use super::merge::{self, RunStart, Sorted};
+use super::merge::{self, Sorted};
 use super::policy::ShardPolicy;
 use super::shards::Shards;
 use super::sorted::{SortedBin, ViewShards};
 use super::state::ShardState;
-use crate::{Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// A collection under one key of a record, however many records hold it: a [`ShardedList`](crate::ShardedList), a
 /// [`ShardedMap`](crate::ShardedMap) or a [`ShardedCounter`](crate::ShardedCounter).
@@ -48,8 +49,9 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
         bin: &str,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        let address = CollectionAddress::new(store, set, key, bin)?;
-        let mut handle = Handle::new(address, K::COLLECTION, policy);
+        let (records, executor) =
+            Executor::in_store(store, (set, key, bin), K::COLLECTION, policy)?;
+        let mut handle = Handle::new(records, executor);
         handle.set_policy(K::shard_policy());
         Ok(Self {
             handle,
@@ -71,6 +73,13 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
         Shards::new(&self.handle)
     }
 
+    /// Asks every record of the collection the same, in one batch. Records without an answer are left out.
+    pub(super) fn answers(&self, operation: Operation) -> Result<Vec<Value>> {
+        let act = Act::of_existing([operation]);
+        let answers = self.handle.read(|pass| pass.ask_all(&act))?;
+        Ok(answers.into_iter().filter_map(first).collect())
+    }
+
     /// Deletes the collection with all its companions: [`Shards::delete`].
     ///
     /// # Errors
@@ -87,9 +96,8 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
         &self,
         mut read: impl FnMut(&mut ViewShards<'_, R, K>) -> ShardedReading<T>,
     ) -> Result<T> {
-        let bin = self.handle.bin();
         self.handle
-            .read(|pass| read(&mut ViewShards::new(pass, bin)))
+            .read(|pass| read(&mut ViewShards(pass, PhantomData)))
     }
 
     /// Returns how many there are. O(shards).
@@ -129,6 +137,18 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
         self.range(from, Bound::Unbounded, limit)
     }
 
+    /// Returns the first `limit` of them from a position on or, if there is a cursor, behind that.
+    pub(crate) fn page_from(
+        &self,
+        (offset, cursor): (u64, Option<&Value>),
+        limit: u64,
+    ) -> Result<Vec<K::Item>> {
+        match cursor {
+            None => self.page(offset, limit),
+            cursor => self.page_after(cursor, limit),
+        }
+    }
+
     /// Returns the first `limit` of them between two bounds. Costs as [`Sharded::page_after`].
     ///
     /// # Errors
@@ -145,18 +165,6 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
             }
         }
         self.merged(|shards| merge::range(shards, from, to, limit))
-    }
-
-    /// Returns the first `limit` of them from where a run starts.
-    pub(crate) fn run(&self, start: &RunStart, limit: u64) -> Result<Vec<K::Item>> {
-        match start {
-            RunStart::Rank(rank) => self.page(*rank, limit),
-            RunStart::At(value) => self.range(Bound::Included(value), Bound::Unbounded, limit),
-            RunStart::After(value) => self.page_after(Some(value), limit),
-            RunStart::Before(value) => {
-                self.merged(|shards| merge::last(shards, Bound::Unbounded, value.as_ref(), limit))
-            }
-        }
     }
 
     /// Returns all of them in order, read in batches: one that is added or removed meanwhile may be seen or not. Ends after an

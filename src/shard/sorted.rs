@@ -3,8 +3,10 @@
 use std::marker::PhantomData;
 
 use super::content::{Act, Collection, ShardedKind, first};
-use super::handle::{Pass, ReadFailure, ShardedReading};
+use super::handle::{Pass, ShardedReading};
 use super::merge::{self, Cut, RunStart, ShardSlice, Sorted, SortedShards};
+use super::protocol::view::Rejection;
+use super::request_runner::ReadFailure;
 use crate::operations::{lists, maps};
 use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
 
@@ -19,8 +21,35 @@ pub trait SortedBin: Sized {
     /// Counts the items that are not less than `from` (`None`: all), and less than `to` (`None`: all).
     fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
 
+    /// Reads this many items from a position on; negative positions count from the end.
+    fn read_at(bin: &str, rank: i64, limit: u64) -> Operation;
+
+    /// Reads this many items from a distance to where this value is, or would be.
+    fn read_near(bin: &str, value: &Value, distance: i64, limit: u64) -> Operation;
+
+    /// Reads this many items from a position on or, if there is a cursor, the first ones behind that, and the cursor itself.
+    fn read_page(bin: &str, (offset, cursor): (u64, Option<&Value>), limit: u64) -> Operation {
+        match cursor {
+            None => Self::read_at(bin, i64::try_from(offset).unwrap_or(i64::MAX), limit),
+            Some(cursor) => Self::read_near(bin, cursor, 0, limit.saturating_add(1)),
+        }
+    }
+
     /// Reads this many items. Those of a run backwards come the least first, too.
-    fn read(bin: &str, start: &RunStart, limit: u64) -> Operation;
+    fn read(bin: &str, start: &RunStart, limit: u64) -> Operation {
+        match start {
+            RunStart::Rank(rank) => Self::read_page(bin, (*rank, None), limit),
+            RunStart::At(value) | RunStart::After(value) => Self::read_near(bin, value, 0, limit),
+            RunStart::Before(value) => {
+                let back = i64::try_from(limit).unwrap_or(i64::MAX);
+                let limit = back.unsigned_abs();
+                match value {
+                    None => Self::read_at(bin, -back, limit),
+                    Some(value) => Self::read_near(bin, value, -back, limit),
+                }
+            }
+        }
+    }
 
     /// The items that were read.
     fn items(answer: Value) -> Vec<Self::Item>;
@@ -49,26 +78,13 @@ impl SortedBin for Lists {
         }
     }
 
-    fn read(bin: &str, start: &RunStart, limit: u64) -> Operation {
-        let values = ListReturnType::Values;
-        match start {
-            RunStart::Rank(rank) => {
-                let rank = i64::try_from(*rank).unwrap_or(i64::MAX);
-                lists::get_by_rank_range_count(bin, rank, limit, values)
-            }
-            RunStart::At(value) | RunStart::After(value) => {
-                let value = value.clone();
-                lists::get_by_value_relative_rank_range_count(bin, value, 0, limit, values)
-            }
-            RunStart::Before(None) => {
-                let (back, limit) = backwards(limit);
-                lists::get_by_rank_range_count(bin, back, limit, values)
-            }
-            RunStart::Before(Some(value)) => {
-                let (value, (back, limit)) = (value.clone(), backwards(limit));
-                lists::get_by_value_relative_rank_range_count(bin, value, back, limit, values)
-            }
-        }
+    fn read_at(bin: &str, rank: i64, limit: u64) -> Operation {
+        lists::get_by_rank_range_count(bin, rank, limit, ListReturnType::Values)
+    }
+
+    fn read_near(bin: &str, value: &Value, distance: i64, limit: u64) -> Operation {
+        let (value, values) = (value.clone(), ListReturnType::Values);
+        lists::get_by_value_relative_rank_range_count(bin, value, distance, limit, values)
     }
 
     fn items(answer: Value) -> Vec<Value> {
@@ -102,26 +118,13 @@ impl SortedBin for Maps {
         }
     }
 
-    fn read(bin: &str, start: &RunStart, limit: u64) -> Operation {
-        let entries = MapReturnType::KeyValue;
-        match start {
-            RunStart::Rank(rank) => {
-                let index = i64::try_from(*rank).unwrap_or(i64::MAX);
-                maps::get_by_index_range_count(bin, index, limit, entries)
-            }
-            RunStart::At(key) | RunStart::After(key) => {
-                let key = key.clone();
-                maps::get_by_key_relative_index_range_count(bin, key, 0, limit, entries)
-            }
-            RunStart::Before(None) => {
-                let (back, limit) = backwards(limit);
-                maps::get_by_index_range_count(bin, back, limit, entries)
-            }
-            RunStart::Before(Some(key)) => {
-                let (key, (back, limit)) = (key.clone(), backwards(limit));
-                maps::get_by_key_relative_index_range_count(bin, key, back, limit, entries)
-            }
-        }
+    fn read_at(bin: &str, rank: i64, limit: u64) -> Operation {
+        maps::get_by_index_range_count(bin, rank, limit, MapReturnType::KeyValue)
+    }
+
+    fn read_near(bin: &str, key: &Value, distance: i64, limit: u64) -> Operation {
+        let (key, entries) = (key.clone(), MapReturnType::KeyValue);
+        maps::get_by_key_relative_index_range_count(bin, key, distance, limit, entries)
     }
 
     fn items(answer: Value) -> Vec<(Value, Value)> {
@@ -130,16 +133,6 @@ impl SortedBin for Maps {
             _ => Vec::new(),
         }
     }
-}
-
-/// The relative position from which this many items are read, up to where they are counted from; and how many these are.
-const fn backwards(limit: u64) -> (i64, u64) {
-    let limit = if limit > i64::MAX as u64 {
-        i64::MAX
-    } else {
-        limit as i64
-    };
-    (-limit, limit as u64)
 }
 
 /// Records that each hold a part of one sorted collection, in a bin of one kind.
@@ -213,41 +206,27 @@ impl<P: Parts> SortedShards for P {
     }
 }
 
-/// The records of a view.
+/// The records of a view, with bins of this kind.
 #[derive(Debug)]
-pub(crate) struct ViewShards<'a, R, B> {
-    pass: &'a Pass<'a, R>,
-    bin: &'a str,
-    kind: PhantomData<B>,
-}
-
-impl<'a, R, B> ViewShards<'a, R, B> {
-    pub(crate) const fn new(pass: &'a Pass<'a, R>, bin: &'a str) -> Self {
-        Self {
-            pass,
-            bin,
-            kind: PhantomData,
-        }
-    }
-}
+pub(crate) struct ViewShards<'a, R, B>(pub(crate) &'a Pass<'a, R>, pub(crate) PhantomData<B>);
 
 impl<R: RecordSet, B: SortedBin> Parts for ViewShards<'_, R, B> {
     type Bin = B;
-    type Error = ReadFailure;
+    type Error = ReadFailure<Rejection>;
 
     fn parts(&self) -> usize {
-        self.pass.sources()
+        self.0.sources()
     }
 
     fn bin(&self) -> &str {
-        self.bin
+        self.0.bin()
     }
 
     fn ask(&self, asked: Vec<(usize, Operation)>) -> ShardedReading<Vec<Option<Value>>> {
         let asked = asked
             .into_iter()
             .map(|(shard, operation)| (shard, Act::of_existing([operation])));
-        let answers = self.pass.ask(asked.collect())?;
+        let answers = self.0.ask(asked.collect())?;
         Ok(answers.into_iter().map(first).collect())
     }
 }

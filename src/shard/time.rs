@@ -28,9 +28,9 @@ use self::protocol::Protocol;
 use self::read::pair;
 use self::record_steps::RecordSteps;
 use self::steps::TimeSteps;
-use super::address::CollectionAddress;
 use super::content::{Act, Collection, first, has_grown, number};
 use super::element_hash;
+use super::executor::Executor;
 use crate::operations::lists;
 use crate::policy::MAX_TIME_TO_LIVE;
 use crate::{Error, Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
@@ -110,8 +110,14 @@ impl<R: RecordSet> TimeShards<R> {
         width: TimeWidth,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        let address = CollectionAddress::new(store, set, key, bin)?;
-        let steps = RecordSteps::new(address, TimeLayout { width, shards: 1 }, policy);
+        let (records, executor) =
+            Executor::in_store(store, (set, key, bin), Collection::List, policy)?;
+        let steps = RecordSteps {
+            records,
+            executor,
+            layout: TimeLayout { width, shards: 1 },
+            retention: None,
+        };
         Ok(Self {
             protocol: Protocol::new(steps),
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use serde_json::json;
-use spikelet::operations::{put, touch};
+use spikelet::operations::{delete_all_bins, put, touch};
 use spikelet::query::{IndexComponent, IndexDefinition};
 use spikelet::relation::{
     EdgeType, Graph, Layout, NodeId, OnDelete, OneToMany, Propagate, RelationFault, Repair,
@@ -168,6 +168,60 @@ fn children_by_reference_are_found_by_an_index_of_the_servers() {
     assert_eq!(listed.len("ann").unwrap(), 21);
     let page = listed.page("bob", None, 99).unwrap();
     assert_eq!(page.children.len(), 18);
+}
+
+#[test]
+fn a_server_finds_the_children_by_reference_of_a_parent_that_is_deleted() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    let children = |rule| {
+        let (sets, layout) = (
+            ("parents", "children"),
+            Layout::reference("parent", "by_parent"),
+        );
+        let children = OneToMany::new(&cluster, "children", sets, layout);
+        let children = children.unwrap().on_delete(rule);
+        children.declare().unwrap();
+        children
+    };
+    let restricting = children(OnDelete::Restrict);
+    let parents = cluster.records("parents").unwrap();
+    let policy = WritePolicy::default();
+    let childless: Key<'_> = b"ann"[..].into();
+    let keys = [Key::from("ann"), 7.into(), childless.clone(), 8.into()];
+    for parent in &keys {
+        parents
+            .operate_on(&policy, parent, &[put("name", 1)])
+            .unwrap();
+    }
+    for id in 0..3 {
+        restricting.put("ann", id, &json!({ "n": id })).unwrap();
+        restricting.put(7, 10 + id, &json!({ "n": id })).unwrap();
+    }
+    // By a plain call, which knows of no relation.
+    let delete = |key: &Key<'_>| parents.operate_on(&policy, key, &[delete_all_bins()]);
+    for parent in &keys[..2] {
+        assert_eq!(delete(parent).unwrap_err().result_code(), 22, "{parent}");
+    }
+    delete(&childless).unwrap();
+    delete(&8.into()).unwrap();
+    let cascading = children(OnDelete::Cascade);
+    delete(&"ann".into()).unwrap();
+    let counts = (
+        cascading.len("ann").unwrap(),
+        cascading.get::<Value>("ann", 1).unwrap(),
+        cascading.len(7).unwrap(),
+    );
+    assert_eq!(counts, (0, None, 3));
+    // By the handle, which deletes the children itself.
+    assert!(
+        cascading
+            .delete_with_edges(7, OnDelete::Cascade, go_on)
+            .unwrap()
+    );
+    assert_eq!(cascading.len(7).unwrap(), 0);
+    let left = parents.read_each(&keys, None);
+    assert!(left.into_iter().all(|parent| parent.unwrap().is_none()));
 }
 
 #[test]

@@ -2,18 +2,17 @@
 
 use std::collections::HashSet;
 
+use crate::engine::RelationGuard;
 use crate::engine::declaration::{
     DeclaredSide, OnDelete, RelationDeclaration, RelationKind, SideForm,
 };
+use crate::query::{IndexComponent, IndexType};
 use crate::record::Record;
 use crate::relation::address::Address;
 use crate::relation::graph::{edge_keys, source_index, target_index, target_text};
-use crate::relation::keys::{BATCH, element_of};
+use crate::relation::keys::{BATCH, element_of, pages_of_index};
 use crate::relation::side::RelationSide;
-use crate::{
-    IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction,
-    Value,
-};
+use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, Value};
 
 /// An edge set and the records of edges: a graph that keeps further maps is a cluster's. It has no index by which the edges of a node
 /// are found here, and its handle deletes them.
@@ -281,7 +280,7 @@ impl RelationRole<'_> {
             RoleKind::ReferredBy { children } if children.set == part.set => {
                 let mut found = Vec::new();
                 let keys = vec![part.key.clone()];
-                RoleSearch::children(children, key).keep(store, keys, &mut found)?;
+                RoleSearch::children(store, children, key)?.keep(store, keys, &mut found)?;
                 Ok(!found.is_empty())
             }
             RoleKind::Node { edges, .. } => Ok(**edges == *part.set),
@@ -367,64 +366,64 @@ impl RelationRole<'_> {
                 Ok(keys.into_iter().zip(belong).map(edge).collect())
             }
             RoleKind::ReferredBy { children } => {
-                let found = RoleSearch::children(children, key).run(store, limit)?;
+                let found = RoleSearch::children(store, children, key)?.run(store, limit)?;
                 Ok(found.into_iter().map(record(&children.set)).collect())
             }
             RoleKind::Node { edge_set, edges } => {
-                let found = self.edges_of_node(store, (edge_set, edges), key, limit)?;
+                let found = edges_of_node(store, self.relation, (edge_set, edges), key, limit)?;
                 Ok(found.into_iter().map(record(edges)).collect())
             }
             _ => Ok(Vec::new()),
         }
     }
+}
 
-    /// The keys of edges from and to a node, by its edge set and by indexes.
-    fn edges_of_node<S: RecordStore<Records: IndexedRecordSet>>(
-        &self,
-        store: &S,
-        (edge_set, edges): (&RelationSide, &str),
-        key: &Key<'_>,
-        limit: usize,
-    ) -> Result<Vec<Key<'static>>> {
-        let Key::String(node) = key else {
-            return Ok(Vec::new());
-        };
-        let keys = edge_keys()?;
-        let listed = edge_set.page_after(store, key, None, limit as u64)?;
-        let mut found: Vec<Key<'static>> = listed
-            .into_iter()
-            .filter_map(|(target, _)| match target {
-                Key::String(target) => Some(keys.key((node.to_string(), target.to_string()))),
-                _ => None,
-            })
-            .collect();
-        let graph = &self.relation.name;
-        let targets = self.relation.edge_types.iter();
-        let targets: Vec<String> = targets
-            .map(|edge_type| target_text(edge_type, node))
-            .collect();
-        let from = [(source_index(graph), Value::String(node.to_string()))];
-        let to = targets
-            .iter()
-            .map(|text| (target_index(graph, 0), Value::String(text.clone())));
-        let search = RoleSearch {
-            set: edges,
-            indexes: from.into_iter().chain(to).collect(),
-            bin: None,
-            // The key of an edge says from where and to where it goes.
-            is_edge: Box::new(|edge, _| {
-                keys.parse(edge)
-                    .is_ok_and(|(source, target)| *source == **node || targets.contains(&target))
-            }),
-        };
-        for edge in search.run(store, limit)? {
-            if !found.contains(&edge) {
-                found.push(edge);
-            }
+/// The keys of at most `limit` edges from and to a node of a graph, by its edge set and by indexes.
+pub(in crate::relation) fn edges_of_node<S: RecordStore<Records: IndexedRecordSet>>(
+    store: &S,
+    relation: &RelationDeclaration,
+    (edge_set, edges): (&RelationSide, &str),
+    key: &Key<'_>,
+    limit: usize,
+) -> Result<Vec<Key<'static>>> {
+    let Key::String(node) = key else {
+        return Ok(Vec::new());
+    };
+    let keys = edge_keys()?;
+    let listed = edge_set.page_after(store, key, None, limit as u64)?;
+    let mut found: Vec<Key<'static>> = listed
+        .into_iter()
+        .filter_map(|(target, _)| match target {
+            Key::String(target) => Some(keys.key((node.to_string(), target.to_string()))),
+            _ => None,
+        })
+        .collect();
+    let graph = &relation.name;
+    let targets = relation.edge_types.iter();
+    let targets: Vec<String> = targets
+        .map(|edge_type| target_text(edge_type, node))
+        .collect();
+    let from = [(source_index(graph), Value::String(node.to_string()))];
+    let to = targets
+        .iter()
+        .map(|text| (target_index(graph, 0), Value::String(text.clone())));
+    let search = RoleSearch {
+        set: edges,
+        indexes: from.into_iter().chain(to).collect(),
+        bin: None,
+        // The key of an edge says from where and to where it goes.
+        is_edge: Box::new(|edge, _| {
+            keys.parse(edge)
+                .is_ok_and(|(source, target)| *source == **node || targets.contains(&target))
+        }),
+    };
+    for edge in search.run(store, limit)? {
+        if !found.contains(&edge) {
+            found.push(edge);
         }
-        found.truncate(limit);
-        Ok(found)
     }
+    found.truncate(limit);
+    Ok(found)
 }
 
 impl Listed<'_> {
@@ -449,6 +448,37 @@ impl Listed<'_> {
     }
 }
 
+/// Returns the name of the index that finds the children of a parent: the declared one. Where a handle of a cluster has declared
+/// the relation, there are two in its place, of integers and of texts, and none for keys that are bytes, which it refuses.
+fn index_of(
+    guard: &RelationGuard<'_>,
+    (children, bin): (&DeclaredSide, &str),
+    parent: &Key<'_>,
+) -> Option<String> {
+    let declared = children.index.as_deref().unwrap_or_default();
+    let namespace = guard.namespace();
+    if namespace.index_definition(declared).is_some() {
+        return Some(declared.to_owned());
+    }
+    let of_type = |kind| {
+        let wanted = [IndexComponent::bin(bin).of_type(kind)];
+        let mut all = namespace.indexes().into_iter();
+        all.find_map(|index| {
+            let (set, definition) = namespace.index_definition(&index.name)?;
+            let is_here = set.as_deref() == Some(&*children.set);
+            (is_here && *definition.components() == wanted).then(|| index.name.into())
+        })
+    };
+    let of_parent = match (parent, [IndexType::Integer, IndexType::String].map(of_type)) {
+        (Key::Integer(_), [integers, _]) => integers,
+        (Key::String(_), [_, texts]) => texts,
+        (Key::Blob(_), [None, None]) => None,
+        (Key::Blob(_), _) => return None,
+    };
+    // A query by one that is not there says so.
+    of_parent.or_else(|| Some(declared.to_owned()))
+}
+
 /// Whether a record, by its key and bins, leads to the one that a search is for.
 type IsEdge<'s> = dyn Fn(&Key<'_>, &Record) -> bool + 's;
 
@@ -463,18 +493,21 @@ struct RoleSearch<'s> {
 }
 
 impl<'s> RoleSearch<'s> {
-    fn children(children: &'s DeclaredSide, parent: &Key<'_>) -> Self {
-        let index = children.index.as_deref().unwrap_or_default();
-        let (bin, parent) = (
-            children.bin.as_deref().unwrap_or_default(),
-            element_of(parent),
-        );
-        Self {
+    fn children<S: RecordStore>(
+        store: &S,
+        children: &'s DeclaredSide,
+        parent: &Key<'_>,
+    ) -> Result<Self> {
+        let bin = children.bin.as_deref().unwrap_or_default();
+        let guard = store.relation_guard()?;
+        let index = guard.and_then(|guard| index_of(&guard, (children, bin), parent));
+        let parent = element_of(parent);
+        Ok(Self {
             set: &children.set,
-            indexes: vec![(index.into(), parent.clone())],
+            indexes: index.into_iter().map(|it| (it, parent.clone())).collect(),
             bin: Some(bin),
             is_edge: Box::new(move |_, child| child.get(bin).as_ref() == Some(&parent)),
-        }
+        })
     }
 
     /// Returns the keys of at most `limit` records. An index has committed records: returns the ones that still lead
@@ -493,20 +526,11 @@ impl<'s> RoleSearch<'s> {
         }
         let records = store.records(self.set)?;
         for (index, equal) in &self.indexes {
-            let mut after = None;
-            while found.len() < limit {
-                let page = records.query_keys(&IndexQuery {
-                    index,
-                    equal: std::slice::from_ref(equal),
-                    range: IndexRange::Any,
-                    limit,
-                    after: after.as_deref(),
-                })?;
-                self.keep(store, page.keys, &mut found)?;
-                match page.cursor {
-                    Some(cursor) => after = Some(cursor),
-                    None => break,
-                }
+            let mut pages = pages_of_index(&records, index, equal, limit);
+            while found.len() < limit
+                && let Some(page) = pages.next()
+            {
+                self.keep(store, page?, &mut found)?;
             }
         }
         found.truncate(limit);

@@ -24,27 +24,24 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     ) -> Result<RelationAudit> {
         let schema = &self.schema;
         Auditor::run(repair, &mut observe, |auditor| {
-            if schema
-                .named(auditor.sweep(&self.store, &schema.edges))?
-                .is_break()
+            let swept = schema.named(auditor.sweep(&self.store, &schema.edges))?;
+            if swept.is_break() {
+                return Ok(swept);
+            }
+            let edges = schema.named(keys_in(&self.store, &schema.edges, |_| true))?;
+            let mut checked = auditor.each(edges, false, |auditor, key| {
+                schema.named(self.verify_edge(&key, auditor))
+            })?;
+            let mut maps = schema.edge_maps();
+            while checked.is_continue()
+                && let Some(map) = maps.next()
             {
-                return Ok(ControlFlow::Break(()));
+                let nodes = schema.named(schema.side(map).owners(&self.store))?;
+                checked = auditor.each(nodes, false, |auditor, key| {
+                    schema.named(self.verify_map(map, &key, auditor))
+                })?;
             }
-            for key in schema.named(keys_in(&self.store, &schema.edges, |_| true))? {
-                schema.named(self.verify_edge(&key, auditor))?;
-                if auditor.note_progress(None).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            for map in schema.edge_maps() {
-                for key in schema.named(schema.side(map).owners(&self.store))? {
-                    schema.named(self.verify_map(map, &key, auditor))?;
-                    if auditor.note_progress(None).is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-            }
-            Ok(ControlFlow::Continue(()))
+            Ok(checked)
         })
     }
 
@@ -69,13 +66,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             if entry.is_there(schema, &self.store)? {
                 continue;
             }
-            let (source, target) = (edge.source.clone(), edge.element.clone());
-            faults.push(match entry.map {
-                EdgeMap::Incoming => RelationFault::MissingAtTarget { source, target },
-                EdgeMap::EdgeSet | EdgeMap::Omitted => {
-                    RelationFault::MissingAtSource { source, target }
-                }
-            });
+            faults.push(missing(&edge, entry.map == EdgeMap::Incoming));
         }
         for fault in faults {
             auditor.note_fault(fault, |_| self.follow(&edge, &[]))?;
@@ -107,13 +98,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
                 if entry.is_among(&wanted) {
                     continue;
                 }
-                let (source, target) = (edge.source.clone(), edge.element.clone());
-                let fault = match map {
-                    EdgeMap::Incoming => RelationFault::MissingAtSource { source, target },
-                    EdgeMap::EdgeSet | EdgeMap::Omitted => {
-                        RelationFault::MissingAtTarget { source, target }
-                    }
-                };
+                // One end has it without a record that says so.
+                let fault = missing(edge, map != EdgeMap::Incoming);
                 auditor.note_fault(fault, |_| self.follow(edge, &[entry]))?;
             }
             Ok(())
@@ -125,5 +111,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// Makes the entries of an edge agree with its record.
     fn follow(&self, edge: &Edge<'_>, entries: &[EdgeEntry]) -> Result<bool> {
         (self.store).atomically(|store| edge.follow_record(store, entries.to_vec()))
+    }
+}
+
+/// The fault of an edge that one end alone has; the other is its target, or its source.
+fn missing(edge: &Edge<'_>, at_target: bool) -> RelationFault {
+    let (source, target) = (edge.source.clone(), edge.element.clone());
+    if at_target {
+        RelationFault::MissingAtTarget { source, target }
+    } else {
+        RelationFault::MissingAtSource { source, target }
     }
 }

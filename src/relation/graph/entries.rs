@@ -8,7 +8,7 @@ use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Record;
 use crate::relation::keys::{REMOVED, is_removed, read_one};
 use crate::relation::side::check_exists;
-use crate::relation::writes::{delete, delete_member, puts, replacing};
+use crate::relation::writes::{delete_member, delete_with, puts, replacing};
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// An entry of an edge in a map at one of its ends.
@@ -316,10 +316,6 @@ impl IncomingRange<'_> {
         (from, to)
     }
 
-    pub(super) fn equal(&self, sort_key: &str) -> (String, String) {
-        (self.first_of(sort_key), self.behind_all_of(sort_key))
-    }
-
     /// Where the edges with this sort key begin.
     pub(super) fn first_of(&self, sort_key: &str) -> String {
         incoming_prefix(self.edge_type, self.at, sort_key)
@@ -376,7 +372,7 @@ impl Edge<'_> {
         };
         if !schema.keeps_edge_maps {
             remove_entries(&self.entries(&[]))?;
-            return delete(&records, &self.key);
+            return delete_with(&records, &WritePolicy::default(), &self.key);
         }
         let (removed, _) = self.change(store, |present, policy| {
             remove_entries(present)?;
@@ -461,7 +457,8 @@ mod tests {
             for other in sort_keys {
                 let (one_key, what) = (key(one), format!("{one:?}, {other:?}"));
                 let is_in = |(from, to): (String, String)| from <= one_key && one_key < to;
-                assert_eq!(is_in(range.equal(other)), one == other, "{what}");
+                let equal = (range.first_of(other), range.behind_all_of(other));
+                assert_eq!(is_in(equal), one == other, "{what}");
                 assert_eq!(
                     is_in(range.begins_with(other)),
                     one.starts_with(other),

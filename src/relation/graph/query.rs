@@ -33,7 +33,6 @@ pub struct EdgeQuery<'g, S> {
 /// The condition on a sort key.
 #[derive(Clone, Debug)]
 enum SortRange {
-    Equal(Value),
     BeginsWith(Value),
     Between(Bound<Value>, Bound<Value>),
 }
@@ -107,7 +106,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
 
     /// Only edges with this sort key.
     pub fn equal(mut self, sort_key: &str) -> Self {
-        self.range = SortRange::Equal(sort_key.into());
+        self.range = SortRange::Between(
+            Bound::Included(sort_key.into()),
+            Bound::Included(sort_key.into()),
+        );
         self
     }
 
@@ -167,18 +169,13 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         if schema.keeps_edge_maps {
             return schema.named(self.sources_by_map());
         }
-        let mut equal = vec![element_of(&self.target)];
         let range = match &self.range {
-            SortRange::Equal(sort_key) => {
-                equal.push(sort_key.clone());
-                IndexRange::Any
-            }
             SortRange::BeginsWith(prefix) => IndexRange::BeginsWith(prefix),
             SortRange::Between(from, to) => IndexRange::Between(from.as_ref(), to.as_ref()),
         };
         let page = self.store.records(&schema.edges)?.query_keys(&IndexQuery {
             index: &target_index(schema.name(), self.sort),
-            equal: &equal,
+            equal: &[element_of(&self.target)],
             range,
             limit: self.limit,
             after: self.after.as_deref(),
@@ -200,7 +197,6 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (first, end) = match &self.range {
-            SortRange::Equal(sort_key) => range.equal(&text(sort_key)),
             SortRange::BeginsWith(prefix) => range.begins_with(&text(prefix)),
             SortRange::Between(from, to) => {
                 let (first, end) = range.all();

@@ -423,7 +423,7 @@ impl Schema {
     pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             let side = format!("nodes \"{}\" and edges \"{}\"", self.nodes, self.edges);
-            error.in_relation(&self.name, &side)
+            error.in_relation(&self.name, side)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::{Links, ends};
 use crate::relation::address::{Address, TaggedLink};
 use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
-use crate::relation::keys::BATCH;
+use crate::shard::pages;
 use crate::{RecordStore, Result};
 
 impl<S: RecordStore> Links<S> {
@@ -37,25 +37,20 @@ impl<S: RecordStore> Links<S> {
     }
 
     fn verify_set(&self, set: &str, auditor: &mut Auditor<'_>) -> Result<ControlFlow<()>> {
-        let mut owners = self.bin.side(set).owners(&self.store)?.into_iter();
-        while let Some(owner) = owners.next() {
+        let owners = self.bin.side(set).owners(&self.store)?;
+        auditor.each(owners, true, |auditor, owner| {
             let from = Address::new(set, owner);
-            let (mut after, mut degree): (Option<TaggedLink>, u64) = (None, 0);
-            loop {
-                let page = self.page(&from, None, after.as_ref(), BATCH)?;
-                let Some(last) = page.last() else { break };
-                after = Some(last.clone());
+            let mut degree = 0;
+            for page in pages(|after, limit| self.page(&from, None, after, limit)) {
+                let page = page?;
                 degree += page.len() as u64;
                 for fault in self.faults_of(&from, page)? {
                     auditor.note_fault(fault, |fault| self.repair(fault))?;
                 }
             }
             auditor.note_record(&from.key, degree);
-            if auditor.note_progress(Some(owners.len())).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+            Ok(())
+        })
     }
 
     fn faults_of(&self, from: &Address, links: Vec<TaggedLink>) -> Result<Vec<RelationFault>> {

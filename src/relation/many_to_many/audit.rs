@@ -41,8 +41,7 @@ impl<S: RecordStore> ManyToMany<S> {
         auditor: &mut Auditor<'_>,
         (side, other): (&RelationSide, &RelationSide),
     ) -> Result<ControlFlow<()>> {
-        let mut owners = side.owners(&self.store)?.into_iter();
-        while let Some(owner) = owners.next() {
+        auditor.each(side.owners(&self.store)?, true, |auditor, owner| {
             let degree = side.each_page(&self.store, &owner, |page| {
                 for fault in self.faults_of(&owner, &page, (side, other))? {
                     auditor.note_fault(fault, |fault| self.repair(fault))?;
@@ -50,11 +49,8 @@ impl<S: RecordStore> ManyToMany<S> {
                 Ok(())
             })?;
             auditor.note_record(&owner, degree);
-            if auditor.note_progress(Some(owners.len())).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+            Ok(())
+        })
     }
 
     /// Returns the faults of these edges of a record. Attributes are compared from the source's side alone.
@@ -64,7 +60,7 @@ impl<S: RecordStore> ManyToMany<S> {
         page: &[SideEdge],
         (side, other): (&RelationSide, &RelationSide),
     ) -> Result<Vec<RelationFault>> {
-        let is_source = std::ptr::eq(side, &raw const self.edges.targets);
+        let is_source = self.edges.is_of_sources(side);
         let neighbors: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
         let mutual = other.reader(&self.store)?.each_has(&neighbors, owner)?;
         let mut faults = Vec::new();

@@ -141,11 +141,7 @@ impl<S: RecordStore> ManyToMany<S> {
             sources,
             ..
         } = &self.edges;
-        result.map_err(|error| match error {
-            // A single link has named its side.
-            named @ crate::Error::Relation { .. } => named,
-            error => error.in_relation(name, &format!("{targets} and {sources}")),
-        })
+        result.map_err(|error| error.in_relation(name, format!("{targets} and {sources}")))
     }
 }
 

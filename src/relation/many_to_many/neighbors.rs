@@ -211,7 +211,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
 
     fn other_side(&self) -> &'r RelationSide {
         let edges = &self.relation.edges;
-        if std::ptr::eq(self.side, &raw const edges.targets) {
+        if edges.is_of_sources(self.side) {
             &edges.sources
         } else {
             &edges.targets

@@ -2,11 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use super::OneToMany;
 use super::place::ChildPlace;
-use super::{Layout, OneToMany};
 use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
-use crate::relation::keys::key_of;
-use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result};
+use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// Looks at the children of all parents: keys without a record are removed if asked to, children that name a parent which
@@ -22,34 +21,34 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     ) -> Result<RelationAudit> {
         Auditor::run(repair, &mut observe, |auditor| {
             let place = &self.current;
-            if self.places().any(|place| !is_consolidated(place)) {
+            if self.places().any(|place| place.layout.has_child_records()) {
                 let swept = auditor.sweep(&self.store, place.children());
-                if self.named(place, swept)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+                let swept = self.named(place, swept)?;
+                if swept.is_break() {
+                    return Ok(swept);
                 }
             }
             // What the former layout finds besides has not been moved yet.
             let first = usize::from(self.former_has_all());
             for place in self.places().skip(first) {
-                for parent in self.named(place, place.all_parents(&self.store))? {
-                    self.named(place, self.verify_parent(place, &parent, auditor))?;
-                    if auditor.note_progress(None).is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
+                let parents = self.named(place, place.all_parents(&self.store))?;
+                let checked = auditor.each(parents, false, |auditor, parent| {
+                    self.named(place, self.verify_parent(place, &parent, auditor))
+                })?;
+                if checked.is_break() {
+                    return Ok(checked);
                 }
             }
             // Children that have not been moved are listed elsewhere, or not at all.
+            let is_key_list = |place: &ChildPlace| place.layout.is_key_list();
             let is_moving = first > 0 || self.former.as_ref().is_some_and(is_key_list);
             let is_listed = is_key_list(place) && !is_moving;
-            for (parent, child) in self.named(place, self.named_parents(is_listed))? {
+            let named = self.named(place, self.named_parents(is_listed))?;
+            auditor.each(named, false, |auditor, (parent, child)| {
                 let listed = &place.listed;
                 let checked = listed.verify_record(&self.store, &parent, child, auditor);
-                self.named(place, checked)?;
-                if auditor.note_progress(None).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            Ok(ControlFlow::Continue(()))
+                self.named(place, checked)
+            })
         })
     }
 
@@ -59,7 +58,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         parent: &Key<'static>,
         auditor: &mut Auditor<'_>,
     ) -> Result<()> {
-        if matches!(place.layout, Layout::KeyList { .. }) {
+        if place.layout.is_key_list() {
             place.listed.verify(&self.store, parent, auditor)?;
         } else {
             auditor.note_record(parent, place.count(&self.store, parent)?);
@@ -90,24 +89,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let Some(bin) = place.parent_bin_of_child().filter(|_| is_listed) else {
             return Ok(Vec::new());
         };
-        let (mut found, mut failed) = (Vec::new(), None);
-        let children = self.store.records(place.children())?;
-        children.scan_records(&mut |record| {
-            let named = record.get(bin).map(key_of).transpose();
-            match (named, record.key()) {
-                (Ok(Some(parent)), Some(child)) => found.push((parent, child.into_owned())),
-                (Ok(_), _) => {}
-                (Err(error), _) => failed = Some(error),
-            }
+        let mut found = Vec::new();
+        place.each_named(&self.store, bin, |parent, child| {
+            found.extend(child.key().map(|child| (parent, child.into_owned())));
         })?;
-        failed.map_or(Ok(found), Err)
+        Ok(found)
     }
-}
-
-const fn is_consolidated(place: &ChildPlace) -> bool {
-    matches!(place.layout, Layout::Consolidated { .. })
-}
-
-const fn is_key_list(place: &ChildPlace) -> bool {
-    matches!(place.layout, Layout::KeyList { .. })
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::{Layout, OneToMany};
+use super::OneToMany;
 use crate::record::to_bins;
 use crate::relation::bulk::{ListedRecord, in_batches};
 use crate::{BulkProgress, IndexedRecordSet, Key, RecordStore, Result};
@@ -39,7 +39,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         observe: impl FnMut(BulkProgress) -> ControlFlow<()>,
     ) -> Result<BulkProgress> {
         let place = &self.current;
-        let is_listed = matches!(place.layout, Layout::KeyList { .. }) && self.former.is_none();
+        let is_listed = place.layout.is_key_list() && self.former.is_none();
         let children = children.into_iter().map(|(parent, child, value)| {
             let (owner, mut bins) = (parent.into(), to_bins(&value)?);
             if is_listed {

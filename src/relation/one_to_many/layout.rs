@@ -57,6 +57,11 @@ impl Layout {
         !matches!(self, Self::Consolidated { .. })
     }
 
+    /// Returns whether parents list the keys of their children.
+    pub(super) const fn is_key_list(&self) -> bool {
+        matches!(self, Self::KeyList { .. })
+    }
+
     /// Returns the bin of the parent that is the layout's; `None`: it has none.
     pub(super) fn parent_bin(&self) -> Option<&str> {
         match self {

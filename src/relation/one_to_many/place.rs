@@ -6,7 +6,7 @@ use super::layout::Layout;
 use crate::base64;
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::Record;
-use crate::relation::keys::{element_of, from_value, key_of, read_one, to_value};
+use crate::relation::keys::{element_of, from_value, key_of, pages_of_index, read_one, to_value};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{RelationSide, check_exists};
 use crate::relation::writes::{delete_member, names, puts, replacing};
@@ -51,7 +51,7 @@ impl ChildPlace {
 
     /// Whether a put asks for the parent, which it does not write itself, or not at once.
     pub(super) const fn checks_parent(&self) -> bool {
-        self.side().owner_must_exist && !matches!(self.layout, Layout::KeyList { .. })
+        self.side().owner_must_exist && !self.layout.is_key_list()
     }
 
     /// The declared places of references.
@@ -157,7 +157,7 @@ impl ChildPlace {
     ) -> Result<bool> {
         let Some(bins) = self.get(store, parent, child)? else {
             // A key without a record.
-            if matches!(self.layout, Layout::KeyList { .. }) {
+            if self.layout.is_key_list() {
                 self.side().remove(store, parent, child)?;
             }
             return Ok(false);
@@ -171,20 +171,22 @@ impl ChildPlace {
             self.remove(store, parent, child)?;
             return Ok(true);
         }
-        if self.layout.parent_bin().is_some() {
-            self.side().remove(store, parent, child)?;
-        }
-        self.strip(store, child, to)?;
+        self.leave(store, parent, child, to)?;
         Ok(true)
     }
 
-    /// Takes the parent's key out of a child that is kept in `current` now, where this layout has it in a bin of its own.
-    pub(super) fn strip<S: RecordStore>(
+    /// Takes a child that is kept as a record in `current` now off its parent's list, and the parent's key out of it where this
+    /// layout has that in a bin of its own.
+    pub(super) fn leave<S: RecordStore>(
         &self,
         store: &S,
+        parent: &Key<'_>,
         child: &Key<'_>,
         current: &Self,
     ) -> Result<()> {
+        if self.layout.parent_bin().is_some() {
+            self.side().remove(store, parent, child)?;
+        }
         let other = current.parent_bin_of_child();
         let Some(bin) = self.parent_bin_of_child().filter(|bin| Some(*bin) != other) else {
             return Ok(());
@@ -309,21 +311,9 @@ impl ChildPlace {
         let Layout::Reference { index, .. } = &self.layout else {
             return self.side().len(store, parent);
         };
-        let (records, mut count, mut after) = (store.records(self.children())?, 0, None);
-        loop {
-            let page = records.query_keys(&IndexQuery {
-                index,
-                equal: &[element_of(parent)],
-                range: IndexRange::Any,
-                limit: 1024,
-                after: after.as_deref(),
-            })?;
-            count += page.keys.len() as u64;
-            match page.cursor {
-                Some(cursor) => after = Some(cursor),
-                None => return Ok(count),
-            }
-        }
+        let (records, parent) = (store.records(self.children())?, element_of(parent));
+        let pages = pages_of_index(&records, index, &parent, 1024);
+        pages.map(|page| Ok(page?.len() as u64)).sum()
     }
 
     /// Returns the keys of all parents that have children here. Memory for their keys, one scan.
@@ -331,17 +321,32 @@ impl ChildPlace {
         let Layout::Reference { bin, .. } = &self.layout else {
             return self.side().owners(store);
         };
-        let (mut parents, mut failed) = (BTreeSet::new(), None);
-        store
-            .records(self.children())?
-            .scan_records(&mut |record| match record.get(bin).map(key_of) {
-                Some(Ok(parent)) => {
-                    parents.insert(parent);
-                }
+        let mut parents = BTreeSet::new();
+        self.each_named(store, bin, |parent, _| {
+            parents.insert(parent);
+        })?;
+        Ok(parents.into_iter().collect())
+    }
+
+    /// Shows each child that names a parent in this bin to `each`, behind the parent's key. One scan.
+    ///
+    /// # Errors
+    /// The errors of a scan; [`Error::Parameter`], after it, for a value that is no key.
+    pub(super) fn each_named<S: RecordStore>(
+        &self,
+        store: &S,
+        bin: &str,
+        mut each: impl FnMut(Key<'static>, &Record),
+    ) -> Result<()> {
+        let mut failed = None;
+        store.records(self.children())?.scan_records(
+            &mut |child| match child.get(bin).map(key_of) {
+                Some(Ok(parent)) => each(parent, child),
                 Some(Err(error)) => failed = Some(error),
                 None => {}
-            })?;
-        failed.map_or_else(|| Ok(parents.into_iter().collect()), Err)
+            },
+        )?;
+        failed.map_or(Ok(()), Err)
     }
 }
 

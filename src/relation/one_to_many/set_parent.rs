@@ -1,6 +1,8 @@
 //! Children that get another parent.
 
-use super::{Layout, OneToMany};
+#[cfg(doc)]
+use super::Layout;
+use super::OneToMany;
 use crate::expressions::{bin_exists, not};
 use crate::operations;
 use crate::policy::RecordExistsAction;
@@ -88,7 +90,7 @@ impl ChildPlace {
         };
         let before = found.get(bin).map(key_of).transpose()?;
         let listed = &self.listed;
-        let is_listed = matches!(self.layout, Layout::KeyList { .. });
+        let is_listed = self.layout.is_key_list();
         if is_listed {
             listed.side.add(store, parent, child, &Value::Nil)?;
         }

@@ -215,7 +215,7 @@ impl CopiedFields {
     pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             let side = format!("\"{}\" of set \"{}\"", self.reference, self.to);
-            error.in_relation(&self.name, &side)
+            error.in_relation(&self.name, side)
         })
     }
 }

@@ -1,17 +1,13 @@
 //! Entries by their values: leaderboards.
 
+use std::cmp::Ordering;
+
 use super::{Maps, ShardedMap};
 use crate::operations::maps;
+use crate::shard::content::number;
 use crate::shard::merge::ElementSortKey;
-use crate::shard::sorted::{Parts, SortedBin};
+use crate::shard::sorted::SortedBin;
 use crate::{MapReturnType, Operation, RecordSet, Result, Value};
-
-/// An end of the order of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ValueEnd {
-    Greatest,
-    Least,
-}
 
 impl<R: RecordSet> ShardedMap<R> {
     /// Returns the entries with the greatest values, at most `limit`, the greatest first; of equal
@@ -38,7 +34,9 @@ impl<R: RecordSet> ShardedMap<R> {
     /// # Errors
     /// As for [`ShardedMap::put`].
     pub fn greatest(&self, limit: u64) -> Result<Vec<(Value, Value)>> {
-        self.merged(|shards| by_value(shards, ValueEnd::Greatest, limit))
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let read = maps::get_by_rank_range(self.handle.bin(), -most, MapReturnType::KeyValue);
+        self.by_value(read, Ordering::reverse, limit)
     }
 
     /// Returns the entries with the least values, at most `limit`, the least first; of equal values
@@ -47,7 +45,9 @@ impl<R: RecordSet> ShardedMap<R> {
     /// # Errors
     /// As for [`ShardedMap::put`].
     pub fn least(&self, limit: u64) -> Result<Vec<(Value, Value)>> {
-        self.merged(|shards| by_value(shards, ValueEnd::Least, limit))
+        let entries = MapReturnType::KeyValue;
+        let read = maps::get_by_rank_range_count(self.handle.bin(), 0, limit, entries);
+        self.by_value(read, |order| order, limit)
     }
 
     /// Returns how many entries have a smaller value than a key has; `None` if the key is not
@@ -62,55 +62,29 @@ impl<R: RecordSet> ShardedMap<R> {
         };
         let count = MapReturnType::Count;
         let count = maps::get_by_value_range(self.handle.bin(), None, Some(value), count);
-        self.merged(|shards| {
-            let counts = ask_all(shards, &count)?
-                .into_iter()
-                .map(|answer| match answer {
-                    Some(Value::Int(count)) => count.max(0).unsigned_abs(),
-                    _ => 0,
-                });
-            Ok(counts.sum())
-        })
-        .map(Some)
+        let counts = self.answers(count)?;
+        let counts = counts.iter().map(|count| number(Some(count)).max(0));
+        Ok(Some(counts.map(i64::unsigned_abs).sum()))
     }
-}
 
-fn by_value<P: Parts<Bin = Maps, Error = E>, E: From<crate::Error>>(
-    shards: &P,
-    end: ValueEnd,
-    limit: u64,
-) -> std::result::Result<Vec<(Value, Value)>, E> {
-    let (bin, entries) = (shards.bin(), MapReturnType::KeyValue);
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    if most == 0 {
-        return Ok(Vec::new());
+    /// Returns the first of the entries that are read of all shards, by their values and then their keys.
+    fn by_value(
+        &self,
+        read: Operation,
+        order: fn(Ordering) -> Ordering,
+        limit: u64,
+    ) -> Result<Vec<(Value, Value)>> {
+        // An end of no entries would be the whole map.
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for (key, value) in self.answers(read)?.into_iter().flat_map(Maps::items) {
+            let sorted_by = (ElementSortKey::of(&value)?, ElementSortKey::of(&key)?);
+            found.push((sorted_by, (key, value)));
+        }
+        found.sort_by(|(a, _), (b, _)| order(a.cmp(b)));
+        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(found.into_iter().map(|(_, entry)| entry).collect())
     }
-    let read = match end {
-        ValueEnd::Greatest => maps::get_by_rank_range(bin, -most, entries),
-        ValueEnd::Least => maps::get_by_rank_range_count(bin, 0, limit, entries),
-    };
-    let mut found = Vec::new();
-    for (key, value) in ask_all(shards, &read)?
-        .into_iter()
-        .flatten()
-        .flat_map(Maps::items)
-    {
-        let order = (ElementSortKey::of(&value)?, ElementSortKey::of(&key)?);
-        found.push((order, (key, value)));
-    }
-    match end {
-        ValueEnd::Greatest => found.sort_by(|(a, _), (b, _)| b.cmp(a)),
-        ValueEnd::Least => found.sort_by(|(a, _), (b, _)| a.cmp(b)),
-    }
-    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(found.into_iter().map(|(_, entry)| entry).collect())
-}
-
-/// Asks each shard the same, in one batch.
-fn ask_all<P: Parts>(
-    shards: &P,
-    operation: &Operation,
-) -> std::result::Result<Vec<Option<Value>>, P::Error> {
-    let asked = (0..shards.parts()).map(|shard| (shard, operation.clone()));
-    shards.ask(asked.collect())
 }

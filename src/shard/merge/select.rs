@@ -38,12 +38,6 @@ impl CutWindow {
     }
 }
 
-/// How many elements each shard has.
-pub(super) fn lengths<S: SortedShards>(shards: &mut S) -> Result<Vec<u64>, S::Error> {
-    let all: Vec<usize> = (0..shards.shards()).collect();
-    shards.counts(&all, None, None)
-}
-
 /// How many elements from the beginnings of these windows to the position.
 pub(super) fn behind(windows: &[CutWindow], position: u64) -> u64 {
     let before: u64 = windows.iter().map(|window| window.from).sum();
@@ -56,17 +50,11 @@ pub(super) fn windows<S: SortedShards>(
     position: u64,
 ) -> Result<Option<Vec<CutWindow>>, S::Error> {
     let window = |to| CutWindow { from: 0, to };
-    if shards.shards() == 1 {
-        let cut = CutWindow {
-            from: position,
-            to: position,
-        };
-        return Ok(Some(vec![cut]));
-    }
     if position <= LEFT_PER_SHARD {
         return Ok(Some(vec![window(position); shards.shards()]));
     }
-    let lengths = lengths(shards)?;
+    let all: Vec<usize> = (0..shards.shards()).collect();
+    let lengths = shards.counts(&all, None, None)?;
     if position >= lengths.iter().sum() {
         return Ok(None);
     }

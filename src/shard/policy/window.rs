@@ -1,6 +1,8 @@
-//! How often a collection has been written of late, counted without a lock.
+//! How often a collection has been written of late.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 /// A rate is measured over this many whole seconds: longer than a burst, short enough to act on.
 const WINDOW_SECONDS: u64 = 10;
@@ -8,16 +10,15 @@ const WINDOW_SECONDS: u64 = 10;
 /// The window and the second that is under way, as a power of two.
 const SLOTS: usize = 16;
 
-/// Writes and refusals of the last seconds, shared by all who use a handle.
-///
-/// Each second has a slot that holds its number and its count in one word. What two threads do at the turn of a second,
-/// or of an epoch, may lose a few counts; it never invents any.
+/// Writes and refusals of the last seconds, shared by all who use a handle. Writes are counted where the store does not report
+/// queues: across a network, beside which a lock is nothing.
 #[derive(Debug, Default)]
 pub(crate) struct WriteWindow {
     /// The transition since which is counted.
     epoch: AtomicU64,
     busy: AtomicU64,
-    seconds: [AtomicU64; SLOTS],
+    /// Seconds, and how many writes each had.
+    seconds: Mutex<[(u64, u64); SLOTS]>,
 }
 
 impl WriteWindow {
@@ -25,26 +26,10 @@ impl WriteWindow {
     pub(crate) fn wrote(&self, now_ms: u64, epoch: u64) {
         self.turn(epoch);
         let second = now_ms / 1000;
-        let Some(slot) = self.seconds.get(second as usize % SLOTS) else {
-            return;
-        };
-        let mut seen = slot.load(Ordering::Relaxed);
-        loop {
-            let count = match CountsOfSecond::of(seen) {
-                CountsOfSecond { second: of, count } if of == second as u32 => {
-                    count.saturating_add(1)
-                }
-                _ => 1,
-            };
-            let next = CountsOfSecond {
-                second: second as u32,
-                count,
-            };
-            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-            match slot.compare_exchange_weak(seen, next.word(), success, failure) {
-                Ok(_) => return,
-                Err(found) => seen = found,
-            }
+        let mut seconds = self.seconds.lock();
+        if let Some((of, count)) = seconds.get_mut(second as usize % SLOTS) {
+            *count = if *of == second { *count + 1 } else { 1 };
+            *of = second;
         }
     }
 
@@ -59,14 +44,10 @@ impl WriteWindow {
     /// Writes a second, over the last ten whole seconds.
     pub(crate) fn writes_per_second(&self, now_ms: u64) -> f64 {
         let now = now_ms / 1000;
-        let slots = self.seconds.iter();
-        let counts = slots.map(|slot| {
-            let slot = CountsOfSecond::of(slot.load(Ordering::Relaxed));
-            let age = (now as u32).wrapping_sub(slot.second);
-            let is_within = (1..=WINDOW_SECONDS as u32).contains(&age);
-            if is_within { u64::from(slot.count) } else { 0 }
-        });
-        counts.sum::<u64>() as f64 / WINDOW_SECONDS as f64
+        let within = now.saturating_sub(WINDOW_SECONDS)..now;
+        let seconds = self.seconds.lock();
+        let counted = seconds.iter().filter(|(second, _)| within.contains(second));
+        counted.map(|(_, count)| count).sum::<u64>() as f64 / WINDOW_SECONDS as f64
     }
 
     /// Returns how many writes were refused since this transition; 0 if it is not the last one.
@@ -95,29 +76,7 @@ impl WriteWindow {
 
     fn clear(&self) {
         self.busy.store(0, Ordering::Relaxed);
-        for slot in &self.seconds {
-            slot.store(0, Ordering::Relaxed);
-        }
-    }
-}
-
-/// A second and its counts.
-#[derive(Clone, Copy)]
-struct CountsOfSecond {
-    second: u32,
-    count: u32,
-}
-
-impl CountsOfSecond {
-    const fn of(word: u64) -> Self {
-        Self {
-            second: (word >> 32) as u32,
-            count: word as u32,
-        }
-    }
-
-    const fn word(self) -> u64 {
-        (self.second as u64) << 32 | self.count as u64
+        *self.seconds.lock() = Default::default();
     }
 }
 

@@ -52,9 +52,8 @@ enum AdvanceStep<P> {
     /// Deactivation: freezes the only companion.
     FreezeOnly,
     RestoreToRoot(P),
-    DeleteOnly,
 
-    /// Deletion.
+    /// Deletion, and the end of a deactivation.
     Delete(u64),
 
     /// Root: the transition is over.
@@ -78,9 +77,8 @@ impl<P: Clone> Advance<P> {
             Scheme::Activating { .. } => AdvanceStep::Place(0, Vec::new()),
             Scheme::Splitting { .. } => AdvanceStep::PlaceHalf(0),
             Scheme::Merging { .. } => AdvanceStep::LookAbsorbed(0, Again::No),
-            Scheme::Deactivating if has_bin => AdvanceStep::DeleteOnly,
-            Scheme::Deactivating => AdvanceStep::FreezeOnly,
-            Scheme::Deleting { .. } => AdvanceStep::Delete(0),
+            Scheme::Deactivating if !has_bin => AdvanceStep::FreezeOnly,
+            Scheme::Deactivating | Scheme::Deleting { .. } => AdvanceStep::Delete(0),
         };
         let root = root.clone();
         Some(Self { root, token, step })
@@ -271,7 +269,6 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                     RequestEdit::RestoreToRoot(whole.clone()),
                 )
             }
-            AdvanceStep::DeleteOnly => AtomicRequest::write(at(0), older(), RequestEdit::Delete),
             AdvanceStep::Delete(shard) => {
                 AtomicRequest::write(at(*shard), older(), RequestEdit::Delete)
             }
@@ -400,13 +397,12 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                 _ => self.go(AdvanceStep::Missing(0)),
             },
             AdvanceStep::RestoreToRoot(_) => match reply {
-                RequestReply::Done(_) => self.go(AdvanceStep::DeleteOnly),
-                _ if !keeps(ProtocolRule::RestoreBeforeDelete) => self.go(AdvanceStep::DeleteOnly),
+                RequestReply::Done(_) => self.go(AdvanceStep::Delete(0)),
+                _ if !keeps(ProtocolRule::RestoreBeforeDelete) => self.go(AdvanceStep::Delete(0)),
                 // The transition is over, or another collection of the record has changed: the companion stays until the
                 // root is seen to have its content.
                 _ => MachineProgress::Done(AdvanceEnd),
             },
-            AdvanceStep::DeleteOnly => self.go(AdvanceStep::Finish),
 
             AdvanceStep::Delete(shard) => self.behind(shard, AdvanceStep::Delete),
 
@@ -415,7 +411,7 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                 RequestReply::Done(seen) if seen.root.is_as(&self.root) => {
                     if self.root.scheme == Scheme::Deactivating && seen.has_bin {
                         // Another caller has put it back in the meantime.
-                        self.go(AdvanceStep::DeleteOnly)
+                        self.go(AdvanceStep::Delete(0))
                     } else {
                         MachineProgress::Failed(Failure::Missing(shard))
                     }
@@ -441,7 +437,7 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
             | AdvanceStep::DeleteHalf(shard)
             | AdvanceStep::Delete(shard) => *shard,
             AdvanceStep::FreezeOnly | AdvanceStep::RestoreToRoot(_) | AdvanceStep::Missing(_) => 0,
-            AdvanceStep::DeleteOnly | AdvanceStep::Finish => total,
+            AdvanceStep::Finish => total,
         };
         Some((self.root.scheme, TransitionProgress { done, total }))
     }

@@ -113,7 +113,7 @@ impl<'a, S: TimeSteps> Buckets<'a, S> {
             let page = entries.page;
             let entry = entries.next(self.steps, self.route.keys, |state| match state {
                 PartState::Open(found) | PartState::Placed(found, _) if found > epoch => {
-                    Err(StepError::Stale)
+                    Err(StepError::Stale(()))
                 }
                 // Left over, or nothing was entered yet.
                 state => Ok(state == PartState::Open(epoch)),

@@ -9,10 +9,8 @@ use super::calendar::{
 };
 use crate::Result;
 use crate::shard::arithmetic::SHARDS_MAX;
-use crate::shard::scheme::{Companion, Epoch, TIME_SHARDS, list, not_understood};
+use crate::shard::scheme::{Companion, DELETING, Epoch, TIME_SHARDS, list, not_understood};
 use crate::value::Value;
-
-const DELETING: &str = "deleting";
 
 /// The text behind the last colon of a page's key.
 const PAGE: &str = "buckets";

@@ -14,8 +14,8 @@ use super::calendar::TimeBucket;
 use super::directory::{Buckets, Entries};
 use super::layout::{CollectionPart, CollectionUse, DirectoryPage, PageEntry};
 use super::steps::{
-    ActOf, AnswerOf, CollectionState, Direction, PartState, ReadResult, RootState, StepError,
-    StepOutcome, TimeSteps, TimedKind,
+    ActOf, AnswerOf, Direction, PartState, ReadResult, RootState, StepError, StepOutcome,
+    TimeSteps, TimedKind,
 };
 use crate::shard::protocol::rules::{ProtocolRule, keeps};
 use crate::shard::protocol::{CompanionRoute, CompanionToken, RequestEdit, RouteHint};
@@ -26,24 +26,6 @@ use crate::{Error, Result};
 /// How often one call may find its reading changed by others. Beyond this, another caller deletes and begins
 /// collections without end.
 const ATTEMPTS_MAX: u32 = 1_000;
-
-/// What a look at the root has come to.
-#[derive(Debug)]
-enum Seen {
-    Root(RootState, Option<CollectionState>),
-    /// There was a deletion, which was carried to its end: look again.
-    Deletion,
-}
-
-/// What the entering of a part into the directory has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entering {
-    Done,
-    /// The page was missing, and has been made, or one that is to list it.
-    Again,
-    /// The route does not hold any more.
-    Stale,
-}
 
 /// One collection.
 #[derive(Debug)]
@@ -97,10 +79,10 @@ impl<S: TimeSteps> Protocol<S> {
             let remembered = self.recalled();
             let route = match remembered {
                 Some(route) => route,
-                None => match self.read_root()? {
-                    Seen::Root(_, Some(collection)) => collection.route,
-                    Seen::Root(_, None) => return Ok(None),
-                    Seen::Deletion => continue,
+                None => match self.read_root()?.map(|root| root.collection) {
+                    Some(Some(collection)) => collection.route,
+                    Some(None) => return Ok(None),
+                    None => continue,
                 },
             };
             let horizon = self.steps.horizon()?;
@@ -137,10 +119,11 @@ impl<S: TimeSteps> Protocol<S> {
     ) -> Result<T> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
-            let collection = match self.read_root()? {
-                Seen::Root(_, Some(collection)) => collection,
-                Seen::Root(_, None) => return Ok(T::default()),
-                Seen::Deletion => continue,
+            let Some(root) = self.read_root()? else {
+                continue;
+            };
+            let Some(collection) = root.collection else {
+                return Ok(T::default());
             };
             let kept = self.steps.horizon()?;
             let first = kept.map_or(first, |horizon| first.max(horizon));
@@ -151,7 +134,7 @@ impl<S: TimeSteps> Protocol<S> {
             match read(&self.steps, collection.route, &mut buckets) {
                 Ok(read) => return Ok(read),
                 Err(StepError::Failed(error)) => return Err(error),
-                Err(StepError::Stale) => {}
+                Err(StepError::Stale(())) => {}
             }
         }
         Err(self.steps.restless())
@@ -161,11 +144,12 @@ impl<S: TimeSteps> Protocol<S> {
     pub(super) fn delete(&self) -> Result<()> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
-            let root = match self.read_root()? {
-                Seen::Root(root, Some(_)) => root,
-                Seen::Root(_, None) => return Ok(()),
-                Seen::Deletion => continue,
+            let Some(root) = self.read_root()? else {
+                continue;
             };
+            if root.collection.is_none() {
+                return Ok(());
+            }
             if let StepOutcome::Done(()) = self.steps.mark_deleting(&root)? {
                 // To its end, by this call or by another one.
                 return self.read_root().map(drop);
@@ -180,10 +164,12 @@ impl<S: TimeSteps> Protocol<S> {
         if let Some(route) = self.recalled() {
             return Ok(Some(route));
         }
-        match self.read_root()? {
-            Seen::Deletion => Ok(None),
-            Seen::Root(root, None) => self.begin(&root, part).map(|()| None),
-            Seen::Root(_, Some(collection)) => Ok(Some(collection.route)),
+        let Some(root) = self.read_root()? else {
+            return Ok(None);
+        };
+        match root.collection {
+            None => self.begin(&root, part).map(|()| None),
+            Some(collection) => Ok(Some(collection.route)),
         }
     }
 
@@ -211,12 +197,10 @@ impl<S: TimeSteps> Protocol<S> {
     /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
     /// known.
     fn make(&self, route: CompanionRoute, part: CollectionPart) -> Result<bool> {
-        if keeps(ProtocolRule::EnterBeforeEvidence) {
-            match self.enter(route, part)? {
-                Entering::Done => {}
-                Entering::Again => return Ok(true),
-                Entering::Stale => return Ok(false),
-            }
+        if keeps(ProtocolRule::EnterBeforeEvidence)
+            && let Some(holds) = self.enter(route, part)?
+        {
+            return Ok(holds);
         }
         let holds = match self.steps.place(route, part)? {
             Some(token) => self.open(route, part, token)?,
@@ -269,50 +253,39 @@ impl<S: TimeSteps> Protocol<S> {
         Ok(is_current)
     }
 
-    /// Enters a part into the page that lists it, or makes that page.
-    fn enter(&self, route: CompanionRoute, part: CollectionPart) -> Result<Entering> {
+    /// Enters a part into the page that lists it. Where that page is missing, makes it, or one that is to list it, and returns as
+    /// [`Protocol::make`]; `None`: the part is entered.
+    fn enter(&self, route: CompanionRoute, part: CollectionPart) -> Result<Option<bool>> {
         let Some((page, entry)) = self.steps.layout().listing(part) else {
-            return Ok(Entering::Done);
+            return Ok(None);
         };
-        let holds = match self.steps.enter(route, page, entry)? {
-            StepOutcome::Done(()) => return Ok(Entering::Done),
-            StepOutcome::NotFound => self.make(route, CollectionPart::Page(page))?,
-            StepOutcome::FilteredOut => self.resolve(route, CollectionPart::Page(page))?,
-        };
-        Ok(if holds {
-            Entering::Again
-        } else {
-            Entering::Stale
-        })
+        let listing = CollectionPart::Page(page);
+        match self.steps.enter(route, page, entry)? {
+            StepOutcome::Done(()) => Ok(None),
+            StepOutcome::NotFound => self.make(route, listing).map(Some),
+            StepOutcome::FilteredOut => self.resolve(route, listing).map(Some),
+        }
     }
 
-    /// Reads the root, and carries a deletion to its end.
-    fn read_root(&self) -> Result<Seen> {
+    /// Reads the root. `None`: there was a deletion, which was carried to its end; look again.
+    fn read_root(&self) -> Result<Option<RootState>> {
         let lost_roots = self.steps.lost_roots();
         let root = self.steps.root()?;
-        match root.collection {
-            Some(collection)
-                if collection.phase == CollectionUse::Deleting
-                    && keeps(ProtocolRule::ReadersAdvanceDeletion) =>
-            {
-                self.finish_deletion(&root, collection)?;
-                Ok(Seen::Deletion)
-            }
-            collection => {
-                self.remember(collection.map(|it| it.route), lost_roots);
-                Ok(Seen::Root(root, collection))
-            }
+        if let Some(collection) = root.collection
+            && collection.phase == CollectionUse::Deleting
+            && keeps(ProtocolRule::ReadersAdvanceDeletion)
+        {
+            self.delete_page(collection.route, DirectoryPage::Top)?;
+            self.steps.clear(&root)?;
+            return Ok(None);
         }
+        self.remember(root.collection.map(|it| it.route), lost_roots);
+        Ok(Some(root))
     }
 
     /// Earlier findings of the call do not apply from here on, but for the route.
     fn begin_attempt(&self) {
         self.steps.begin_attempt(|| self.recalled());
-    }
-
-    fn finish_deletion(&self, root: &RootState, collection: CollectionState) -> Result<()> {
-        self.delete_page(collection.route, DirectoryPage::Top)?;
-        self.steps.clear(root).map(drop)
     }
 
     /// Deletes all that a page lists, and then the page.

@@ -219,7 +219,7 @@ impl<R: RecordSet> Parts for BucketRecords<'_, R> {
                     }
                 }
                 PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
-                    Err(StepError::Stale)
+                    Err(StepError::Stale(()))
                 }
                 // Left over, or not open yet.
                 _ => Ok(None),

@@ -10,15 +10,14 @@ use super::steps::{Direction, PageRange, TimeSteps, TimedKind};
 use crate::policy::MAX_TIME_TO_LIVE;
 use crate::record::BinName;
 use crate::record::companion_key::text;
-use crate::shard::address::CollectionAddress;
-use crate::shard::content::{Act, ActReply, Bin, Collection, Content, first};
+use crate::shard::content::{Act, ActReply, Bin, Content, first};
 use crate::shard::executor::Executor;
 use crate::shard::merge::RunStart;
 use crate::shard::protocol::{AtomicRequest, CompanionToken, RecordRef, RequestReply};
 use crate::shard::request_runner::token;
 use crate::shard::sorted::{Lists, SortedBin};
 use crate::value::Value;
-use crate::{Error, Expiration, RecordSet, Result, WritePolicy};
+use crate::{Error, Expiration, RecordSet, Result};
 
 /// One collection, and how its records are operated on.
 #[derive(Debug)]
@@ -30,20 +29,6 @@ pub(super) struct RecordSteps<R> {
 }
 
 impl<R: RecordSet> RecordSteps<R> {
-    pub(super) fn new(
-        address: CollectionAddress<R>,
-        layout: TimeLayout,
-        policy: &WritePolicy,
-    ) -> Self {
-        let CollectionAddress { records, key, bin } = address;
-        Self {
-            records,
-            executor: Executor::new(key, bin, Collection::List, policy),
-            layout,
-            retention: None,
-        }
-    }
-
     /// Sets over how many records each bucket is sharded.
     pub(super) fn set_shards(&mut self, shards: u64) {
         self.layout.shards = shards;

@@ -10,6 +10,7 @@ use crate::shard::protocol::{
     AtomicRequest, CollectionKind, CompanionRoute, CompanionState, CompanionToken, Observation,
     Precondition, Read, RecordRef, RequestEdit, RequestReply,
 };
+use crate::shard::request_runner::ReadFailure;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::{Error, Expiration, Result};
 
@@ -42,19 +43,8 @@ pub(super) enum PartState {
     Placed(Epoch, CompanionToken),
 }
 
-/// Why records cannot be read.
-#[derive(Debug)]
-pub(super) enum StepError {
-    /// The collection was begun anew: read the root again.
-    Stale,
-    Failed(Error),
-}
-
-impl From<Error> for StepError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
+/// Why records cannot be read: stale if the collection was begun anew.
+pub(super) type StepError = ReadFailure<()>;
 
 /// A read of several records.
 pub(super) type ReadResult<T> = std::result::Result<T, StepError>;

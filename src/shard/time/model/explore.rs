@@ -124,7 +124,7 @@ fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Res
                     (once, twice) = (once | elements, twice | once & elements);
                 }
                 PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
-                    return Err(StepError::Stale);
+                    return Err(StepError::Stale(()));
                 }
                 _ => {}
             }

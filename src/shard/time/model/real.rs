@@ -12,9 +12,9 @@ use super::store::{Act, Answer, Hole, LAYOUT, Store, bin, bucket_of};
 use crate::operations::lists;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
-use crate::shard::address::CollectionAddress;
 use crate::shard::content::{Act as RealAct, ActReply, Collection};
 use crate::shard::description::{Description, Form};
+use crate::shard::executor::Executor;
 use crate::shard::protocol::{CompanionRoute, CompanionToken, RequestEdit, StepOutcome};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::layout::{CollectionPart, DirectoryPage};
@@ -160,12 +160,12 @@ impl Both {
         let store = crate::Store::builder().clock(clock).open().unwrap();
         let set = store.set("chats").unwrap();
         let policy = WritePolicy::default();
-        let address = CollectionAddress {
+        let steps = RecordSteps {
             records: set.clone(),
-            key: Key::from(KEY),
-            bin: bin(),
+            executor: Executor::new(Key::from(KEY), bin(), Collection::List, &policy),
+            layout: LAYOUT,
+            retention: None,
         };
-        let steps = RecordSteps::new(address, LAYOUT, &policy);
         let mut both = Self {
             model: Store::default(),
             set,
