@@ -291,7 +291,6 @@ impl ServerBuilder {
         let (alive, ended) = mpsc::channel(1);
         let metrics_options = EndpointOptions {
             name: "spikelet-metrics",
-            threads: 1,
             checks_host: false,
             #[cfg(feature = "tls")]
             tls: self.metrics_tls,
