@@ -180,11 +180,13 @@ impl ClusterSet {
                 },
             })
         };
+        let bytes =
+            number(0).ok_or_else(|| link::failed("a server did not tell the size of a record"))?;
         let measured = MeasuredRecord {
             key: user_key,
             digest,
             metadata,
-            bytes: number(0).unwrap_or_default(),
+            bytes,
             collections: bins.iter().enumerate().filter_map(collection).collect(),
         };
         Ok((measured, has_any))
