@@ -20,7 +20,6 @@ use super::job::Job;
 use super::memory_budget::BudgetRoom;
 use super::modules::MODULE_SET;
 use super::query_counters::{JobEnd, JobKind};
-use super::rate_limit::Pace;
 use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
@@ -29,6 +28,7 @@ use super::shared::ServerShared;
 use super::transaction::part::MONITOR_SET;
 use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
 use crate::operation::Mode;
+use crate::rate_limit::Pace;
 use crate::{Digest, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.

@@ -16,7 +16,7 @@ use crate::server::command::RecordCommand;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
 use crate::server::ops::{Ops, code};
-use crate::server::rate_limit::RateLimit;
+use crate::rate_limit::RateLimit;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::transaction::part::TransactionPart;

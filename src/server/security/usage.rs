@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::server::rate_limit::Due;
+use crate::rate_limit::Due;
 
 /// Requests of one kind, in the current second.
 #[derive(Debug, Default)]
