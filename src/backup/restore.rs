@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -20,14 +19,13 @@ use crate::engine::{
     Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy, record_bytes,
 };
 use crate::record::KeyHash;
-use crate::{Error, Namespace, Store};
+use crate::{Error, Namespace, RetryPolicy, Store};
 
 use indexes::{BuiltIndexes, missing_indexes};
 use input::{Files, IndexFaults, RecordPlace};
 
-/// Attempts at a record that others are writing, and the pause between them.
-const ATTEMPTS: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(10);
+/// Attempts at a record that others are writing: about a second of pauses.
+const ATTEMPTS: u32 = 20;
 
 /// Records between two waits for durability.
 const RECORDS_A_SYNC: u64 = 4_096;
@@ -448,7 +446,8 @@ impl RestoreOptions {
             void_time: record.void_time,
             bins,
         };
-        let written = patiently(|| target.write_saved(&record.set, &version, self.policy()));
+        let retries = RetryPolicy::default().max_attempts(ATTEMPTS);
+        let written = retries.retry(|| target.write_saved(&record.set, &version, self.policy()));
         match written {
             Ok(WriteSaved::Written) => Ok(&mut summary.restored),
             Ok(WriteSaved::Fresher) => Ok(&mut summary.fresher),
@@ -471,15 +470,4 @@ impl RestoreOptions {
 /// Waits until restored records are durable.
 fn settle(targets: &BTreeMap<&str, Namespace>) -> Result<(), BackupError> {
     Ok(targets.values().try_for_each(Namespace::settle)?)
-}
-
-/// Retries while others are writing the record.
-fn patiently<R>(mut write: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
-    for _ in 1..ATTEMPTS {
-        match write() {
-            Err(Error::KeyBusy { .. }) => std::thread::sleep(PAUSE),
-            done => return done,
-        }
-    }
-    write()
 }
