@@ -6,7 +6,6 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -369,29 +368,4 @@ async fn send(
     }
     outbox.clear();
     Ok(())
-}
-
-/// Counts a connection as open while it lives.
-#[derive(Debug)]
-pub(crate) struct Open(Arc<ServerShared>);
-
-impl Open {
-    /// Counts one more, unless there are too many.
-    pub(crate) fn count(shared: &Arc<ServerShared>) -> Option<Self> {
-        let connections = &shared.connections;
-        let before = connections.open.fetch_add(1, Ordering::Relaxed);
-        let open = Self(Arc::clone(shared));
-        if before >= shared.limits.max_connections.load(Ordering::Relaxed) {
-            connections.refused.count();
-            return None;
-        }
-        connections.opened.count();
-        Some(open)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.connections.open.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -1,6 +1,5 @@
 //! User-defined functions of records: calls of clients, and the writes that come of them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::command::{CommandAnswer, CommandRefusal, RecordRequest, expiration, found, wrote};
@@ -19,7 +18,7 @@ use crate::value::{ParticleType, write_answer};
 use crate::{Error, Expression, Value, WritePolicy};
 
 /// The most calls at once: each may take the memory of a state.
-const CALLS_MAX: usize = 128;
+const CALLS_MAX: u64 = 128;
 
 /// The most that stands in front of a value in an answer.
 const VALUE_HEAD_BYTES: usize = 64;
@@ -27,28 +26,6 @@ const VALUE_HEAD_BYTES: usize = 64;
 /// Runs a call, which may take long: another thread serves the connections of this one meanwhile.
 pub(crate) fn blocking<R>(run: impl FnOnce() -> R) -> R {
     tokio::task::block_in_place(run)
-}
-
-/// A call under way, counted.
-struct RunningCall<'a>(&'a AtomicUsize);
-
-impl<'a> RunningCall<'a> {
-    /// # Errors
-    /// The code for the client, if too many are under way.
-    fn begin(count: &'a AtomicUsize) -> Result<Self, CommandRefusal> {
-        let before = count.fetch_add(1, Ordering::Relaxed);
-        let running = Self(count);
-        match before < CALLS_MAX {
-            true => Ok(running),
-            false => Err(CommandRefusal::Code(result_code::OVERLOAD)),
-        }
-    }
-}
-
-impl Drop for RunningCall<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A call on records, one after the other.
@@ -80,7 +57,8 @@ impl RecordFunction<'_> {
         mut reserve: impl FnMut(usize) -> BudgetRoom,
     ) -> Result<Applied, CommandRefusal> {
         let functions = &self.served.functions;
-        let _running = RunningCall::begin(&self.served.calls)?;
+        let running = self.served.calls.enter(CALLS_MAX);
+        let _running = running.ok_or(CommandRefusal::Code(result_code::OVERLOAD))?;
         loop {
             let record = self.read(address)?;
             let met = record.metadata;

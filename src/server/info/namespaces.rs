@@ -1,7 +1,5 @@
 //! What the server and its namespaces hold.
 
-use std::sync::atomic::Ordering;
-
 use super::cluster::each;
 use super::config::{add_namespace_config, capacity_bytes};
 use super::{Ask, InfoAnswer, Pairs};
@@ -37,7 +35,7 @@ fn constants(table: &'static str) -> impl Iterator<Item = (&'static str, String)
 pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, String)> {
     let connections = &shared.connections;
     let opened = connections.opened.get();
-    let open = connections.open.load(Ordering::Relaxed);
+    let open = connections.open.get();
     let objects: u64 = shared
         .namespaces
         .iter()

@@ -403,10 +403,8 @@ fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &m
     row.field(field::ROLES, &list);
     row.field(field::READ_INFO, &info(account.read_quota, reads));
     row.field(field::WRITE_INFO, &info(account.write_quota, writes));
-    row.field(
-        field::CONNECTIONS,
-        &account.usage.connections().to_be_bytes(),
-    );
+    let connections = account.usage.connections.get() as u32;
+    row.field(field::CONNECTIONS, &connections.to_be_bytes());
     row.end(result_code::OK);
 }
 
