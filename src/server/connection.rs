@@ -16,7 +16,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::compression;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
-use super::memory_budget::{BudgetRoom, ConnectionShare, FREE_BYTES};
+use super::memory_budget::{ConnectionShare, FREE_BYTES, NoRoom};
 use super::response_buffer::ResponseBuffer;
 use super::security::Access;
 use super::shared::ServerShared;
@@ -186,25 +186,19 @@ impl Connection<'_> {
             let capacity = (2 * self.inbox.len())
                 .min(whole)
                 .max(self.inbox.len() + BUFFER_BYTES);
-            if !self.memory.resize(capacity) {
-                return Err(Closed::NoMemory(whole));
-            }
+            let room = self.memory.resize(capacity);
+            room.map_err(|NoRoom| Closed::NoMemory(whole))?;
             self.inbox.reserve_exact(capacity - self.inbox.len());
         }
-        let held = self.memory.resize(self.inbox.capacity());
-        if held {
-            Ok(())
-        } else {
-            Err(Closed::NoMemory(self.inbox.capacity()))
-        }
+        let capacity = self.inbox.capacity();
+        let room = self.memory.resize(capacity);
+        room.map_err(|NoRoom| Closed::NoMemory(capacity))
     }
 
     /// Accounts for an answer that was added to without asking for each piece.
     fn check_memory(&mut self) -> Result<(), Closed> {
-        match self.outbox.account() {
-            true => Ok(()),
-            false => Err(Closed::NoMemory(self.outbox.len())),
-        }
+        let room = self.outbox.account();
+        room.map_err(|NoRoom| Closed::NoMemory(self.outbox.len()))
     }
 
     /// Waits for the first bytes of a request. None come when the server stops.
@@ -296,9 +290,8 @@ impl Connection<'_> {
                 let body = self.inbox.get(place).unwrap_or_default();
                 let inside = compression::inflate(body).ok_or(Closed::Compression)?;
                 let mut memory = self.shared.budget.share();
-                if !memory.resize(inside.capacity()) {
-                    return Err(Closed::NoMemory(inside.len()));
-                }
+                let room = memory.resize(inside.capacity());
+                room.map_err(|NoRoom| Closed::NoMemory(inside.len()))?;
                 self.execute_message(&inside).await
             }
         }
@@ -325,9 +318,8 @@ impl Connection<'_> {
     /// Appends an answer as a frame of its own.
     fn append(&mut self, answer: &[u8], kind: FrameKind) -> Result<(), Closed> {
         let needed = answer.len() + FRAME_HEADER_BYTES;
-        if self.outbox.reserve(needed) == BudgetRoom::Refused {
-            return Err(Closed::NoMemory(answer.len()));
-        }
+        let room = self.outbox.reserve(needed);
+        room.map_err(|NoRoom| Closed::NoMemory(answer.len()))?;
         let at = open_frame(&mut self.outbox);
         self.outbox.extend_from_slice(answer);
         close_frame(&mut self.outbox, at, kind);

@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
+use tokio::task::block_in_place;
+
 use super::command::{CommandAnswer, CommandRefusal, RecordRequest, expiration, found, wrote};
 use super::counters::{FunctionEffect, FunctionEffects};
 use super::function_call::{FunctionCall, FunctionChange, RecordInput, key_value};
-use super::memory_budget::BudgetRoom;
+use super::memory_budget::NoRoom;
 use super::ops::code;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
@@ -22,11 +24,6 @@ const CALLS_MAX: u64 = 128;
 
 /// The most that stands in front of a value in an answer.
 const VALUE_HEAD_BYTES: usize = 64;
-
-/// Runs a call, which may take long: another thread serves the connections of this one meanwhile.
-pub(crate) fn blocking<R>(run: impl FnOnce() -> R) -> R {
-    tokio::task::block_in_place(run)
-}
 
 /// A call on records, one after the other.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ impl RecordFunction<'_> {
         address: &DigestAddress<'_>,
         ends: Instant,
         scratch: &mut Vec<u8>,
-        mut reserve: impl FnMut(usize) -> BudgetRoom,
+        mut reserve: impl FnMut(usize) -> Result<(), NoRoom>,
     ) -> Result<Applied, CommandRefusal> {
         let functions = &self.served.functions;
         let running = self.served.calls.enter(CALLS_MAX);
@@ -62,7 +59,8 @@ impl RecordFunction<'_> {
         loop {
             let record = self.read(address)?;
             let met = record.metadata;
-            let result = blocking(|| functions.call(self.call, record, ends));
+            // It may take long: another thread serves the connections of this one meanwhile.
+            let result = block_in_place(|| functions.call(self.call, record, ends));
             let result = result.map_err(|text| {
                 self.effects.add(FunctionEffect::Error);
                 CommandRefusal::Function(text)
@@ -75,9 +73,8 @@ impl RecordFunction<'_> {
             // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
             let kind = write_answer(&result.value, &mut value).map_err(Error::from)?;
-            if reserve(value.len() + VALUE_HEAD_BYTES) == BudgetRoom::Refused {
-                return Err(CommandRefusal::Code(result_code::OVERLOAD));
-            }
+            reserve(value.len() + VALUE_HEAD_BYTES)
+                .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
             match self.write(address, met.as_ref(), result.change, scratch) {
                 Ok(answer) => {
                     self.effects.add(effect);

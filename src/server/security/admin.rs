@@ -16,7 +16,7 @@ use super::password::{BadToken, StoredPassword};
 use super::privilege::{Permissions, Privilege, short_text};
 use super::users::Security;
 use crate::server::bytes::UnreadBytes;
-use crate::server::fields::Fields;
+use crate::server::fields::{Fields, write_field};
 use crate::server::result_code;
 
 /// The length of the head of a message.
@@ -465,10 +465,7 @@ impl<'o> AdminRow<'o> {
     }
 
     fn field(&mut self, number: u8, data: &[u8]) {
-        self.out
-            .extend_from_slice(&(data.len() as u32 + 1).to_be_bytes());
-        self.out.push(number);
-        self.out.extend_from_slice(data);
+        write_field(self.out, number, data);
         self.fields += 1;
     }
 
