@@ -329,21 +329,6 @@ impl Link {
         answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))
     }
 
-    /// The sets of all nodes: each lists those of which it has records, and how many.
-    pub(super) fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
-        let answers = self.info_of_nodes(&format!("sets/{}", self.namespace))?;
-        let mut sizes = BTreeMap::new();
-        for sets in &answers {
-            for set in sets_of(&self.namespace, sets) {
-                let (name, records) = set.ok_or_else(|| {
-                    failed(format!("a node lists its sets in an unknown form: {sets}"))
-                })?;
-                *sizes.entry(name.to_owned()).or_default() += records;
-            }
-        }
-        Ok(sizes.into_iter().collect())
-    }
-
     async fn choose_namespace(&self) -> Result<Box<str>> {
         let known = self.info("namespaces").await?;
         let mut names = known.split(';').filter(|name| !name.is_empty());
@@ -400,7 +385,10 @@ fn check_version(version: &Version) -> Result<()> {
 
 /// The sets in what a node says of a namespace's sets, with their records: `ns=N:set=S:objects=..;ns=N:set=..`. A name may
 /// have colons and semicolons itself. `None`: one that cannot be read.
-fn sets_of<'t>(namespace: &str, text: &'t str) -> impl Iterator<Item = Option<(&'t str, u64)>> {
+pub(super) fn sets_of<'t>(
+    namespace: &str,
+    text: &'t str,
+) -> impl Iterator<Item = Option<(&'t str, u64)>> {
     let begin = format!("ns={namespace}:set=");
     let sets: Vec<&str> = text.split(&begin).skip(1).collect();
     sets.into_iter().map(|set| {
