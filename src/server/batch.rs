@@ -43,9 +43,6 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The shortest row: index, digest, flags.
 const ROW_BYTES_MIN: usize = 4 + Digest::LEN + 1;
 
-/// The code of a batch with more rows than are allowed.
-const TOO_MANY_ROWS: u8 = 151;
-
 const RESPOND_ALL_KEYS: u8 = 0x04;
 const SEND_FAILED_ROW: u8 = 0x08;
 
@@ -165,7 +162,7 @@ impl<'a> Batch<'a> {
         };
         let limit = shared.limits.max_batch_rows.load(Ordering::Relaxed);
         if limit != 0 && u64::from(count) > limit {
-            return Err(TOO_MANY_ROWS);
+            return Err(result_code::BATCH_TOO_LARGE);
         }
         if count as usize > cursor.len() / ROW_BYTES_MIN {
             return Err(result_code::PARAMETER);
