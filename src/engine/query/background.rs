@@ -322,11 +322,12 @@ impl Worker {
         let mut met = 0_u64;
         let mut lost = |error| self.shared.fail(None, None, error);
         self.query.each_digest(after, &mut lost, |digest| {
-            if !self.shared.goes_on() {
-                return Ok(ControlFlow::Break(()));
-            }
+            // First, so that no record is written after a cancellation that came during the wait.
             if let Some(limit) = &limit {
                 limit.take();
+            }
+            if !self.shared.goes_on() {
+                return Ok(ControlFlow::Break(()));
             }
             self.meet(digest)?;
             met += 1;
