@@ -165,6 +165,7 @@ pub mod monitor;
 mod operation;
 #[cfg(any(feature = "monitor", feature = "server"))]
 mod prometheus;
+mod rate_limit;
 pub mod record;
 pub mod relation;
 mod retry;

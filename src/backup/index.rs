@@ -26,7 +26,7 @@ use crate::index::IndexPart;
 use crate::index::VALUE_BYTES_MAX;
 use crate::index::{CLIENT_PARTS, CLIENT_TYPES, IndexSource};
 use crate::query::IndexDefinition;
-use crate::record::MAX_SET_NAME_BYTES;
+use crate::record::check_set_name;
 
 /// The module for definitions beyond the format of a line.
 pub(super) const MODULE: &str = "spikelet-indexes.lua";
@@ -246,8 +246,8 @@ pub(super) fn read_line(
     };
     let definition = IndexDefinition::of_client(&index, source, part, kind)
         .map_err(|error| refused(error.to_string()))?;
+    check_set_name(&set).map_err(refused)?;
     let set = Some(set).filter(|set| !set.is_empty());
-    check_set(set.as_deref()).map_err(refused)?;
     Ok(SavedIndex::new(&namespace, set.as_deref(), definition))
 }
 
@@ -255,16 +255,6 @@ fn name(scanner: &mut Scanner<impl BufRead>, within: &str) -> Result<String, Rea
     let place = scanner.place();
     let token = scanner.token(b" \n", within)?;
     String::from_utf8(token).map_err(|_| place.malformed(format!("{within} is not UTF-8")))
-}
-
-/// Refuses a name that no set can have.
-pub(super) fn check_set(set: Option<&str>) -> Result<(), String> {
-    match set {
-        Some(set) if set.len() > MAX_SET_NAME_BYTES || set.contains('\0') => Err(format!(
-            "set {set:?}: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// Parses the definitions in a module's text, which begins at `place`. `None` for another module of
@@ -295,7 +285,7 @@ pub(super) fn definitions_of(
             .definition
             .check_usable()
             .map_err(|error| malformed(error.to_string()))?;
-        check_set(index.set.as_deref()).map_err(malformed)?;
+        check_set_name(index.set.as_deref().unwrap_or_default()).map_err(malformed)?;
         indexes.push(index);
     }
     Ok(Some(indexes))

@@ -2,109 +2,30 @@
 
 mod indexes;
 mod input;
+mod options;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
-use serde::Serialize;
 
 use super::error::BackupError;
-use super::index::{SavedIndex, check_set};
-use super::reader::Skipped;
+use super::index::SavedIndex;
 use super::record::SavedRecord;
 use super::save::is_cancelled;
 use crate::engine::{
     Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy, record_bytes,
 };
-use crate::record::KeyHash;
-use crate::{Error, Namespace, Store};
+use crate::record::{KeyHash, check_set_name};
+use crate::{Error, Namespace, RetryPolicy, Store};
 
-use indexes::{BuiltIndexes, missing_indexes};
+use indexes::missing_indexes;
 use input::{Files, IndexFaults, RecordPlace};
+pub use options::{RestoreOptions, RestoreSummary};
 
-/// Attempts at a record that others are writing, and the pause between them.
-const ATTEMPTS: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(10);
+/// Attempts at a record that others are writing: about a second of pauses.
+const ATTEMPTS: u32 = 20;
 
 /// Records between two waits for durability.
 const RECORDS_A_SYNC: u64 = 4_096;
-
-/// Options of a restore, named as in Aerospike's tools. By default an existing record with a lower
-/// generation than the saved one receives the saved bins and keeps its others.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct RestoreOptions {
-    /// Restores only records saved from this namespace. Default: all.
-    pub namespace: Option<String>,
-    /// The target namespace. Default: the namespace of the same name.
-    pub into_namespace: Option<String>,
-    /// Restores only these sets; the empty name means "no set". Default: all.
-    pub sets: Vec<String>,
-    /// Leaves existing records unchanged.
-    pub unique: bool,
-    /// Replaces existing records instead of writing bins into them.
-    pub replace: bool,
-    /// Ignores the generation of existing records.
-    pub no_generation: bool,
-    /// Restores the sound part of a damaged backup: of a damaged file, everything before the
-    /// damage.
-    pub partial: bool,
-    /// Restores no secondary indexes. A malformed definition does not count as damage then.
-    pub no_indexes: bool,
-    /// Accepts digests that do not match their keys, and records without keys in a namespace with
-    /// another hash than Aerospike's.
-    pub trust_digests: bool,
-    /// Also writes over records of sharded collections, at the risk of breaking them: an ordinary
-    /// record over a companion, a companion into an ordinary record, or a record without companions
-    /// in place of a root.
-    pub override_shards: bool,
-    /// Cancels when it becomes true: [`Restore::prepare`] returns [`BackupError::Cancelled`];
-    /// [`Restore::run`] returns the counts up to then, see [`RestoreSummary::cancelled`]. Default:
-    /// never.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-/// The counts of a restore. Every record read is in exactly one of the record counts, every index
-/// in exactly one of the index counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct RestoreSummary {
-    /// Records read.
-    pub records: u64,
-    /// Records written.
-    pub restored: u64,
-    /// Records that already exist with the same or a higher generation.
-    pub fresher: u64,
-    /// Records that already exist, with [`RestoreOptions::unique`].
-    pub existed: u64,
-    /// Records that have expired meanwhile.
-    pub expired: u64,
-    /// Records without bins; nothing to store.
-    pub without_bins: u64,
-    /// Records outside the selected namespaces and sets.
-    pub left_out: u64,
-    /// Records that cannot be restored; only with `partial`, which restores the others.
-    pub refused: u64,
-    /// Secondary indexes declared and built.
-    pub indexes: u64,
-    /// Secondary indexes that already exist with the same definition.
-    pub indexes_existed: u64,
-    /// Secondary indexes outside the selected namespaces and sets, or all of them with
-    /// [`RestoreOptions::no_indexes`].
-    pub indexes_left_out: u64,
-    /// Secondary indexes that could not be declared or built, one sentence each; only with
-    /// `partial`.
-    pub indexes_refused: Vec<String>,
-    /// Content that is neither a record nor an index.
-    pub skipped: Skipped,
-    /// The restore was cancelled: it read no further records, and declared no further indexes.
-    /// Running it again continues, because records restored with the saved generation stay.
-    #[serde(rename = "interrupted")]
-    pub cancelled: bool,
-}
 
 /// A backup that was read and checked, ready to be restored.
 #[derive(Debug)]
@@ -307,8 +228,7 @@ impl Restore {
                     summary.skipped = found.skipped;
                     // Indexes come last: building them from the records costs less than updating
                     // them with each write.
-                    let built = indexes.build(&targets, options.partial, options.cancel.as_ref());
-                    built.map(|built| summary.note_indexes(built))
+                    indexes.build(&targets, &options, &mut summary)
                 }
             },
             Err(BackupError::Cancelled) => {
@@ -328,15 +248,6 @@ impl Restore {
                 source: Box::new(source),
             }),
         }
-    }
-}
-
-impl RestoreSummary {
-    fn note_indexes(&mut self, built: BuiltIndexes) {
-        self.indexes = built.built;
-        self.indexes_existed = built.existed;
-        self.indexes_refused = built.refused;
-        self.cancelled = built.cancelled;
     }
 }
 
@@ -400,7 +311,7 @@ impl RestoreOptions {
     /// Returns the reason why a record cannot be restored anywhere, if there is one.
     fn fault(&self, record: &SavedRecord) -> Option<String> {
         let set = &record.set;
-        if let Err(why) = check_set(Some(set)) {
+        if let Err(why) = check_set_name(set) {
             return Some(why);
         }
         let key = record.stored_key().filter(|_| !self.trust_digests)?;
@@ -448,7 +359,8 @@ impl RestoreOptions {
             void_time: record.void_time,
             bins,
         };
-        let written = patiently(|| target.write_saved(&record.set, &version, self.policy()));
+        let retries = RetryPolicy::default().max_attempts(ATTEMPTS);
+        let written = retries.retry(|| target.write_saved(&record.set, &version, self.policy()));
         match written {
             Ok(WriteSaved::Written) => Ok(&mut summary.restored),
             Ok(WriteSaved::Fresher) => Ok(&mut summary.fresher),
@@ -471,15 +383,4 @@ impl RestoreOptions {
 /// Waits until restored records are durable.
 fn settle(targets: &BTreeMap<&str, Namespace>) -> Result<(), BackupError> {
     Ok(targets.values().try_for_each(Namespace::settle)?)
-}
-
-/// Retries while others are writing the record.
-fn patiently<R>(mut write: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
-    for _ in 1..ATTEMPTS {
-        match write() {
-            Err(Error::KeyBusy { .. }) => std::thread::sleep(PAUSE),
-            done => return done,
-        }
-    }
-    write()
 }

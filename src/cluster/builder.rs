@@ -13,6 +13,7 @@ use super::Cluster;
 use super::failure::of_cluster;
 use super::link::{Link, Threads, pinnable, run, runtime, wait};
 use super::tls::{self, TlsFiles};
+use crate::setters::setters;
 use crate::{Error, Result};
 
 /// Threads that serve the client's connections.
@@ -73,32 +74,18 @@ impl ClusterBuilder {
         self
     }
 
-    /// Encrypts all connections.
-    #[must_use]
-    pub fn tls(mut self, files: TlsFiles) -> Self {
-        self.tls = Some(files);
-        self
+    setters! {
+        /// Encrypts all connections.
+        tls: TlsFiles,
     }
 
-    /// Sets how long a connection may take to be made. Default: 1 s.
-    #[must_use]
-    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how often a read is repeated after a failure of the network. Default: 2. Writes are never repeated.
-    #[must_use]
-    pub const fn read_retries(mut self, retries: usize) -> Self {
-        self.read_retries = retries;
-        self
-    }
-
-    /// Uses the alternate addresses that nodes give: for clients outside of the servers' network.
-    #[must_use]
-    pub const fn alternate_addresses(mut self, use_them: bool) -> Self {
-        self.alternate_addresses = use_them;
-        self
+    setters! { const
+        /// Sets how long a connection may take to be made. Default: 1 s.
+        connect_timeout: Duration,
+        /// Sets how often a read is repeated after a failure of the network. Default: 2. Writes are never repeated.
+        read_retries: usize,
+        /// Uses the alternate addresses that nodes give: for clients outside of the servers' network.
+        alternate_addresses: bool,
     }
 
     /// Sets after how many errors of a node in a second, `KEY_BUSY` among them, the client refuses calls to it for a while

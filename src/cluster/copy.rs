@@ -13,7 +13,6 @@ use super::results::was_found;
 use super::{Cluster, ClusterSet, link};
 use crate::backup::{SavedIndex, SavedRecord};
 use crate::policy::RecordExistsAction;
-use crate::record::Bins;
 use crate::{
     Digest, Error, Expiration, Key, OperateResult, Operation, Result, Value, WritePolicy,
     operations,
@@ -69,9 +68,7 @@ impl Cluster {
     /// Each record has its own.
     pub fn delete_saved(&self, records: &[RecordAddress]) -> Vec<Result<bool>> {
         let policy = patient().record_exists_action(RecordExistsAction::UpdateOnly);
-        let call = |(set, digest): &'_ RecordAddress| (set.clone(), *digest);
-        let addresses: Vec<_> = records.iter().map(call).collect();
-        let calls = addresses
+        let calls = records
             .iter()
             .map(|(set, digest)| {
                 let delete = vec![operations::delete_all_bins()];
@@ -186,7 +183,7 @@ fn put_call(record: &SavedRecord, now_s: u64) -> Result<DigestCall<'_>> {
             Expiration::After(Duration::from_secs(seconds))
         });
         let policy = policy.record_exists_action(RecordExistsAction::Replace);
-        let bins = bins_of(record)?;
+        let bins = record.view().to_bins()?;
         let puts = bins
             .iter()
             .map(|(name, value)| operations::put(name.as_str(), value.clone()));
@@ -196,12 +193,8 @@ fn put_call(record: &SavedRecord, now_s: u64) -> Result<DigestCall<'_>> {
     Ok((&record.set, record.digest, key, policy, operations))
 }
 
-fn bins_of(record: &SavedRecord) -> Result<Bins> {
-    record.view().to_bins()
-}
-
 fn compare(record: &SavedRecord, found: &OperateResult) -> Result<Comparison> {
-    let bins = bins_of(record)?;
+    let bins = record.view().to_bins()?;
     let has = |name: &str| {
         let mut results = found.results.iter();
         let result = results.find(|result| result.bin == name)?;

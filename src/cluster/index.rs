@@ -10,9 +10,10 @@ use std::time::Duration;
 use aerospike::operations::cdt_context::{CdtContext, ctx_from_bytes};
 use aerospike::query::Filter;
 use aerospike::task::{Status, Task};
-use aerospike::{self as theirs, AdminPolicy, CollectionIndexType, PartitionFilter, ResultCode};
+use aerospike::{self as theirs, AdminPolicy, CollectionIndexType, ResultCode};
 
 use super::failure::of_cluster;
+use super::measure::filter_of;
 use super::scan;
 use super::set::ClusterSet;
 use crate::base64;
@@ -123,7 +124,7 @@ impl ClusterSet {
     ) -> Result<Vec<(PagePosition, Option<Key<'static>>)>> {
         let mut scanned = self.scanned(None);
         scanned.equal = Some(equal.clone());
-        let partitions = PartitionFilter::by_range(partitions.start.into(), partitions.len());
+        let partitions = filter_of(&partitions);
         let mut found = Vec::new();
         scanned.keys(partitions, |key| {
             // A server's partition of a record is a part of its digest.

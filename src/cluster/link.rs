@@ -329,18 +329,6 @@ impl Link {
         answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))
     }
 
-    /// The sets of all nodes: each lists those of which it has records, and how many.
-    pub(super) fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
-        let answers = self.info_of_nodes(&format!("sets/{}", self.namespace))?;
-        let mut sizes = BTreeMap::new();
-        for sets in &answers {
-            for (name, records) in sets_of(&self.namespace, sets) {
-                *sizes.entry(name.to_owned()).or_default() += records;
-            }
-        }
-        Ok(sizes.into_iter().collect())
-    }
-
     async fn choose_namespace(&self) -> Result<Box<str>> {
         let known = self.info("namespaces").await?;
         let mut names = known.split(';').filter(|name| !name.is_empty());
@@ -396,14 +384,17 @@ fn check_version(version: &Version) -> Result<()> {
 }
 
 /// The sets in what a node says of a namespace's sets, with their records: `ns=N:set=S:objects=..;ns=N:set=..`. A name may
-/// have colons and semicolons itself.
-fn sets_of<'t>(namespace: &str, text: &'t str) -> impl Iterator<Item = (&'t str, u64)> {
+/// have colons and semicolons itself. `None`: one that cannot be read.
+pub(super) fn sets_of<'t>(
+    namespace: &str,
+    text: &'t str,
+) -> impl Iterator<Item = Option<(&'t str, u64)>> {
     let begin = format!("ns={namespace}:set=");
     let sets: Vec<&str> = text.split(&begin).skip(1).collect();
-    sets.into_iter().filter_map(|set| {
-        let (name, rest) = set.split_once(":objects=")?;
+    sets.into_iter().map(|set| {
+        let (name, rest) = set.rsplit_once(":objects=")?;
         let records = rest.split(':').next().unwrap_or_default();
-        Some((name, records.parse().unwrap_or_default()))
+        Some((name, records.parse().ok()?))
     })
 }
 
@@ -423,10 +414,13 @@ mod tests {
     fn sets_are_listed_whatever_their_names_are() {
         let set =
             |name: &str| format!("ns=test:set={name}:objects=1:tombstones=0:truncating=false;");
-        let names = ["plain", "a:b", "c;d=e", ";", "set=x"];
+        let names = ["plain", "a:b", "c;d=e", ";", "set=x", "e:objects=f"];
         let text: String = names.iter().map(|name| set(name)).collect();
-        let expected = names.map(|name| (name, 1));
+        let expected = names.map(|name| Some((name, 1)));
         assert_eq!(sets_of("test", &text).collect::<Vec<_>>(), expected);
+        // Nothing that cannot be read is taken for an empty set.
+        let unread = ["ns=test:set=a;", "ns=test:set=a:objects=many;"];
+        assert!(unread.iter().all(|text| sets_of("test", text).eq([None])));
         assert_eq!(sets_of("test", "").count(), 0);
         assert_eq!(sets_of("test", "ns_type=unknown").count(), 0);
     }

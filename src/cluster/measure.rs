@@ -1,8 +1,6 @@
 //! Records that are measured where they are, without being fetched.
 
 use std::ops::{ControlFlow, Range};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use aerospike::{self as theirs, PartitionFilter};
 
@@ -12,6 +10,7 @@ use super::set::ClusterSet;
 use super::{link, results, scan};
 use crate::expressions::{ExpReadFlags, bin_exists, list_bin, lists, map_bin, maps, record_size};
 use crate::operations::exp::read;
+use crate::rate_limit::{Due, RateLimit};
 use crate::record::Metadata;
 use crate::{Digest, Key, ListReturnType, MapReturnType, Operation, Result, Value, WritePolicy};
 
@@ -97,9 +96,9 @@ impl ClusterSet {
             found.push(record);
             ControlFlow::Continue(())
         }));
-        let mut pace = CallPace::new(records_per_second);
+        let limit = records_per_second.and_then(|rate| RateLimit::new(rate, Due::default()));
         for record in found {
-            match record.and_then(|record| self.measure(&record, bins, &mut pace)) {
+            match record.and_then(|record| self.measure(&record, bins, limit.as_ref())) {
                 // It is gone since.
                 Err(crate::Error::NotFound { .. }) => {}
                 measured => {
@@ -116,21 +115,26 @@ impl ClusterSet {
         &self,
         record: &theirs::Record,
         bins: &mut Vec<String>,
-        pace: &mut CallPace,
+        limit: Option<&RateLimit>,
     ) -> Result<MeasuredRecord> {
         let key = record.key.as_ref().ok_or_else(without_digest)?;
-        pace.wait();
+        let keep_pace = || {
+            if let Some(limit) = limit {
+                limit.take();
+            }
+        };
+        keep_pace();
         let (measured, has_any) = self.measure_known(record, key, bins)?;
         if has_any || bins.len() >= BINS_MAX {
             return Ok(measured);
         }
-        pace.wait();
+        keep_pace();
         let fetch = [crate::operations::get()];
         let mut names: Vec<String> = self.call(key, &fetch)?.bins.into_keys().collect();
         names.sort_unstable();
         names.truncate(BINS_MAX - bins.len());
         bins.append(&mut names);
-        pace.wait();
+        keep_pace();
         Ok(self.measure_known(record, key, bins)?.0)
     }
 
@@ -180,43 +184,21 @@ impl ClusterSet {
                 },
             })
         };
+        let bytes =
+            number(0).ok_or_else(|| link::failed("a server did not tell the size of a record"))?;
         let measured = MeasuredRecord {
             key: user_key,
             digest,
             metadata,
-            bytes: number(0).unwrap_or_default(),
+            bytes,
             collections: bins.iter().enumerate().filter_map(collection).collect(),
         };
         Ok((measured, has_any))
     }
 }
 
-fn filter_of(partitions: &Range<u16>) -> PartitionFilter {
+pub(super) fn filter_of(partitions: &Range<u16>) -> PartitionFilter {
     PartitionFilter::by_range(partitions.start.into(), partitions.len())
-}
-
-/// Keeps calls to a rate.
-struct CallPace {
-    interval: Duration,
-    next: Instant,
-}
-
-impl CallPace {
-    fn new(per_second: Option<u32>) -> Self {
-        let interval =
-            per_second.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
-        Self {
-            interval,
-            next: Instant::now(),
-        }
-    }
-
-    /// Waits until the next call may be made.
-    fn wait(&mut self) {
-        let now = Instant::now();
-        thread::sleep(self.next.saturating_duration_since(now));
-        self.next = self.next.max(now) + self.interval;
-    }
 }
 
 /// The reads that measure a record. What does not apply to a bin answers nil.

@@ -66,9 +66,10 @@ mod sketches;
 mod tls;
 mod value;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use link::Link;
+use link::{Link, sets_of};
 
 pub use async_set::AsyncSet;
 pub use builder::ClusterBuilder;
@@ -78,7 +79,7 @@ pub use measure::{MeasuredCollection, MeasuredRecord};
 pub use set::ClusterSet;
 pub use tls::TlsFiles;
 
-use crate::engine::check_set_name;
+use crate::record::check_set_name;
 use crate::{RecordStore, Result};
 
 /// A connection to a cluster, and one of its namespaces. Cheap to clone; all clones share the connections.
@@ -144,9 +145,20 @@ impl Cluster {
     /// which the nodes keep, so with two copies of each record twice as many. Sets that were emptied have 0.
     ///
     /// # Errors
-    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
+    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer, or in a form that is not known.
     pub fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
-        self.link.set_sizes()
+        let listed = format!("sets/{}", self.namespace());
+        let answers = self.info_of_nodes(&listed)?;
+        let mut sizes = BTreeMap::new();
+        for sets in &answers {
+            for set in sets_of(self.namespace(), sets) {
+                let (name, records) = set.ok_or_else(|| {
+                    link::failed(format!("a node lists its sets in an unknown form: {sets}"))
+                })?;
+                *sizes.entry(name.to_owned()).or_default() += records;
+            }
+        }
+        Ok(sizes.into_iter().collect())
     }
 
     /// Returns how a node answers an info command, such as `build`.
@@ -224,7 +236,7 @@ impl RecordStore for Cluster {
     type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<ClusterSet> {
-        check_set_name(set)?;
+        check_set_name(set).map_err(crate::Error::parameter)?;
         Ok(self.set_of(set))
     }
 

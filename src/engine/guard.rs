@@ -114,8 +114,11 @@ impl NamespaceCore {
             Change::Put(version) if self.relations.others.contains(version.set_id) => Ok(false),
             Change::Put(version) => self.note_declaration(version.set_id, version.key),
             Change::Delete(_) if self.relations.any.load(Ordering::Acquire) => {
-                let entry = lock.entry().ok().flatten();
-                Ok(entry.is_some_and(|entry| self.is_of_declarations(entry.set_id())))
+                // A damaged record does not name its set: it may be a declaration.
+                let is_one = |entry: Option<EntryView<'_>>| {
+                    entry.is_some_and(|entry| self.is_of_declarations(entry.set_id()))
+                };
+                Ok(lock.entry().map_or(true, is_one))
             }
             Change::Delete(_) => Ok(false),
         }

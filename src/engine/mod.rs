@@ -75,8 +75,6 @@ pub use query::{
 pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
 pub(crate) use relation_guard::DeleteWithEdges;
 pub use relation_guard::RelationGuard;
-#[cfg(feature = "cluster")]
-pub(crate) use set::check_set_name;
 pub use set::{BulkProgress, OperateResult, RecordCall, Set, UnshardedRead};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 pub use transaction::{

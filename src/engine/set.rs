@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use spikelet_storage::{Clock, Digest, EntryView, PARTITIONS, Truncate};
 
 use crate::expression::Expression;
-use crate::record::{Key, Metadata, Record, RecordView};
+use crate::record::{Key, Metadata, Record, RecordView, check_set_name};
 use crate::{Error, Result};
 
 use super::activity::OperationKind;
@@ -32,19 +32,6 @@ pub use batch::RecordCall;
 pub use bulk::BulkProgress;
 pub use result::{OperateResult, UnshardedRead};
 pub(super) use write::{bins_to_put, one_each};
-
-/// The longest name of a set, in bytes: Aerospike's limit.
-const NAME_BYTES_MAX: usize = 63;
-
-/// Refuses a name that no set can have.
-pub(crate) fn check_set_name(name: &str) -> Result<()> {
-    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
-        return Err(Error::parameter(format!(
-            "set {name:?}: a name has at most {NAME_BYTES_MAX} bytes and no NUL byte"
-        )));
-    }
-    Ok(())
-}
 
 /// No number is known yet.
 const UNKNOWN: u16 = u16::MAX;
@@ -117,7 +104,7 @@ impl fmt::Debug for Set {
 
 impl Set {
     pub(super) fn new(namespace: &Arc<NamespaceCore>, name: &str) -> Result<Self> {
-        check_set_name(name)?;
+        check_set_name(name).map_err(Error::parameter)?;
         let id = AtomicU16::new(namespace.storage.set_id(name).unwrap_or(UNKNOWN));
         Ok(Self {
             core: Arc::new(SetCore {

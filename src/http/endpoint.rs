@@ -14,6 +14,10 @@ use super::{Channel, HttpRequest, Response, serve};
 use crate::TlsIdentity;
 use crate::{Error, Result};
 
+/// The threads of an endpoint. Each answers one request at a time, so this many silent or slow
+/// clients, each for a few seconds, hold up the others.
+const THREADS: usize = 4;
+
 /// How long accepting pauses when the process has no more files to open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -22,9 +26,8 @@ const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How an endpoint listens.
 pub(crate) struct EndpointOptions {
-    /// The name of its threads, each of which answers one request at a time.
+    /// The name of its threads.
     pub(crate) name: &'static str,
-    pub(crate) threads: usize,
     /// Requests must name this machine as their host where only this machine reaches the address.
     pub(crate) checks_host: bool,
     /// `None`: connections are not encrypted.
@@ -99,17 +102,17 @@ impl Endpoint {
             tls,
             state: Mutex::new(EndpointState {
                 is_ending: false,
-                under_way: (0..options.threads).map(|_| None).collect(),
+                under_way: (0..THREADS).map(|_| None).collect(),
             }),
         });
         // From here on dropping it ends the threads that run already.
         let mut endpoint = Self {
             addr,
             shared: Arc::clone(&shared),
-            threads: Vec::with_capacity(options.threads),
+            threads: Vec::with_capacity(THREADS),
         };
         let answer = Arc::new(answer);
-        for number in 0..options.threads {
+        for number in 0..THREADS {
             let (shared, answer) = (Arc::clone(&shared), Arc::clone(&answer));
             let thread = std::thread::Builder::new()
                 .name(options.name.to_owned())

@@ -25,9 +25,6 @@ use crate::{Error, Result, Store};
 /// The port that is listened on by default.
 pub const DEFAULT_PORT: u16 = 9146;
 
-/// How many requests are answered at once.
-const WORKERS: usize = 4;
-
 /// How often the store is looked at.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -212,7 +209,6 @@ impl MonitorBuilder {
     pub fn start(self) -> Result<Monitor> {
         let options = EndpointOptions {
             name: "spikelet-monitor",
-            threads: WORKERS,
             checks_host: true,
             #[cfg(feature = "tls")]
             tls: self.tls,

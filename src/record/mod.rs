@@ -61,3 +61,14 @@ pub const MAX_BINS: usize = 0x7fff;
 
 /// The longest set name in bytes: Aerospike's limit, a 64-byte buffer with its end mark.
 pub const MAX_SET_NAME_BYTES: usize = spikelet_storage::SET_NAME_BYTES_MAX;
+
+/// Refuses a name that no set can have, by a text.
+#[inline]
+pub(crate) fn check_set_name(name: &str) -> std::result::Result<(), String> {
+    if name.len() > MAX_SET_NAME_BYTES || name.contains('\0') {
+        return Err(format!(
+            "set {name:?}: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"
+        ));
+    }
+    Ok(())
+}

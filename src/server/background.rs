@@ -13,16 +13,15 @@ use super::counters::RequestOutcome;
 use super::function::RecordFunction;
 use super::function_call::FunctionCall;
 use super::job::Job;
-use super::memory_budget::BudgetRoom;
 use super::query::{LastSet, is_own};
 use super::query_counters::JobEnd;
-use super::rate_limit::Pace;
 use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use crate::engine::DigestAddress;
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::query::Query;
+use crate::rate_limit::Pace;
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
 
 /// How long a function may take for a record.
@@ -215,7 +214,7 @@ impl BackgroundJob {
                 };
                 let ends = Instant::now() + CALL_TIME;
                 self.alone(address, || {
-                    let applied = function.apply(address, ends, scratch, |_| BudgetRoom::Given);
+                    let applied = function.apply(address, ends, scratch, |_| Ok(()));
                     applied.map(drop)
                 })
             }

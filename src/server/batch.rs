@@ -43,9 +43,6 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The shortest row: index, digest, flags.
 const ROW_BYTES_MIN: usize = 4 + Digest::LEN + 1;
 
-/// The code of a batch with more rows than are allowed.
-const TOO_MANY_ROWS: u8 = 151;
-
 const RESPOND_ALL_KEYS: u8 = 0x04;
 const SEND_FAILED_ROW: u8 = 0x08;
 
@@ -60,15 +57,8 @@ const ROW_HAS_INFO4: u8 = 0x10;
 struct BatchRequestRow<'a> {
     index: u32,
     digest: Digest,
-    content: RowContent<'a>,
-}
-
-/// The part of a row that the next row may repeat.
-#[derive(Clone, Copy, Debug)]
-struct RowContent<'a> {
-    head: Head,
-    fields: Fields<'a>,
-    ops: Ops<'a>,
+    /// The next row may repeat it.
+    content: Message<'a>,
 }
 
 /// The rows that are left, to be read one by one.
@@ -76,7 +66,7 @@ struct RowContent<'a> {
 struct Rows<'a> {
     cursor: UnreadBytes<'a>,
     left: u32,
-    before: Option<RowContent<'a>>,
+    before: Option<Message<'a>>,
 }
 
 impl<'a> Rows<'a> {
@@ -92,7 +82,7 @@ impl<'a> Rows<'a> {
             self.before
                 .filter(|before| !before.fields.has(Field::Key))?
         } else {
-            RowContent::parse(cursor, flags)?
+            parse_content(cursor, flags)?
         };
         self.before = Some(content);
         Some(BatchRequestRow {
@@ -103,32 +93,31 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl<'a> RowContent<'a> {
-    fn parse(cursor: &mut UnreadBytes<'a>, flags: u8) -> Option<Self> {
-        let mut head = Head {
-            info1: Info1::from_bits_retain(cursor.u8()?),
-            ..Head::default()
-        };
-        if flags & ROW_HAS_INFO != 0 {
-            head.info2 = Info2::from_bits_retain(cursor.u8()?);
-            head.info3 = Info3::from_bits_retain(cursor.u8()?);
-        }
-        if flags & ROW_HAS_INFO4 != 0 {
-            head.info4 = Info4::from_bits_retain(cursor.u8()?);
-        }
-        if flags & ROW_HAS_GENERATION != 0 {
-            head.generation = u32::from(cursor.u16()?);
-        }
-        if flags & ROW_HAS_TTL != 0 {
-            head.ttl = cursor.u32()?;
-        }
-        // The namespace is there, even if it is not counted.
-        let field_count = cursor.u16()?.max(1);
-        let op_count = cursor.u16()?;
-        let fields = Fields::parse(cursor, field_count)?;
-        let ops = Ops::parse(cursor, op_count)?;
-        Some(Self { head, fields, ops })
+/// Parses what follows the flags of a row.
+fn parse_content<'a>(cursor: &mut UnreadBytes<'a>, flags: u8) -> Option<Message<'a>> {
+    let mut head = Head {
+        info1: Info1::from_bits_retain(cursor.u8()?),
+        ..Head::default()
+    };
+    if flags & ROW_HAS_INFO != 0 {
+        head.info2 = Info2::from_bits_retain(cursor.u8()?);
+        head.info3 = Info3::from_bits_retain(cursor.u8()?);
     }
+    if flags & ROW_HAS_INFO4 != 0 {
+        head.info4 = Info4::from_bits_retain(cursor.u8()?);
+    }
+    if flags & ROW_HAS_GENERATION != 0 {
+        head.generation = u32::from(cursor.u16()?);
+    }
+    if flags & ROW_HAS_TTL != 0 {
+        head.ttl = cursor.u32()?;
+    }
+    // The namespace is there, even if it is not counted.
+    let field_count = cursor.u16()?.max(1);
+    let op_count = cursor.u16()?;
+    let fields = Fields::parse(cursor, field_count)?;
+    let ops = Ops::parse(cursor, op_count)?;
+    Some(Message { head, fields, ops })
 }
 
 /// A batch under way.
@@ -173,7 +162,7 @@ impl<'a> Batch<'a> {
         };
         let limit = shared.limits.max_batch_rows.load(Ordering::Relaxed);
         if limit != 0 && u64::from(count) > limit {
-            return Err(TOO_MANY_ROWS);
+            return Err(result_code::BATCH_TOO_LARGE);
         }
         if count as usize > cursor.len() / ROW_BYTES_MIN {
             return Err(result_code::PARAMETER);
@@ -279,7 +268,7 @@ impl<'a> Batch<'a> {
         scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
     ) -> bool {
-        let RowContent {
+        let Message {
             mut head,
             fields,
             ops,

@@ -13,7 +13,7 @@ use super::served::ServedNamespace;
 use crate::engine::{DigestAddress, ReadTouch, RemoteRecord, WriteOutcome, WriteRefusal};
 use crate::operation::{Checked, Mode};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
-use crate::record::Metadata;
+use crate::record::{Metadata, check_set_name};
 use crate::{Digest, Error, Expiration, Expression, Result, WritePolicy};
 
 /// How long a writer may wait for others if its client does not say: Aerospike's default.
@@ -328,14 +328,10 @@ pub(crate) fn wrote(outcome: &WriteOutcome) -> AnswerHeader {
 /// The set that a request names; empty if it names none.
 pub(crate) fn set_of<'a>(fields: &Fields<'a>) -> Result<&'a str> {
     let name = fields.get(Field::Set).unwrap_or_default();
-    match std::str::from_utf8(name) {
-        Ok(name) if name.len() <= crate::record::MAX_SET_NAME_BYTES && !name.contains('\0') => {
-            Ok(name)
-        }
-        _ => Err(Error::parameter(
-            "the name of a set has at most 63 bytes of UTF-8, none of them NUL",
-        )),
-    }
+    let name = std::str::from_utf8(name)
+        .map_err(|_| Error::parameter("the name of a set is not UTF-8"))?;
+    check_set_name(name).map_err(Error::parameter)?;
+    Ok(name)
 }
 
 /// True for a type that a key may have, and a value of it.

@@ -6,7 +6,6 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,7 +16,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::compression;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
-use super::memory_budget::{BudgetRoom, ConnectionShare, FREE_BYTES};
+use super::memory_budget::{ConnectionShare, FREE_BYTES, NoRoom};
 use super::response_buffer::ResponseBuffer;
 use super::security::Access;
 use super::shared::ServerShared;
@@ -187,25 +186,19 @@ impl Connection<'_> {
             let capacity = (2 * self.inbox.len())
                 .min(whole)
                 .max(self.inbox.len() + BUFFER_BYTES);
-            if !self.memory.resize(capacity) {
-                return Err(Closed::NoMemory(whole));
-            }
+            let room = self.memory.resize(capacity);
+            room.map_err(|NoRoom| Closed::NoMemory(whole))?;
             self.inbox.reserve_exact(capacity - self.inbox.len());
         }
-        let held = self.memory.resize(self.inbox.capacity());
-        if held {
-            Ok(())
-        } else {
-            Err(Closed::NoMemory(self.inbox.capacity()))
-        }
+        let capacity = self.inbox.capacity();
+        let room = self.memory.resize(capacity);
+        room.map_err(|NoRoom| Closed::NoMemory(capacity))
     }
 
     /// Accounts for an answer that was added to without asking for each piece.
     fn check_memory(&mut self) -> Result<(), Closed> {
-        match self.outbox.account() {
-            true => Ok(()),
-            false => Err(Closed::NoMemory(self.outbox.len())),
-        }
+        let room = self.outbox.account();
+        room.map_err(|NoRoom| Closed::NoMemory(self.outbox.len()))
     }
 
     /// Waits for the first bytes of a request. None come when the server stops.
@@ -297,9 +290,8 @@ impl Connection<'_> {
                 let body = self.inbox.get(place).unwrap_or_default();
                 let inside = compression::inflate(body).ok_or(Closed::Compression)?;
                 let mut memory = self.shared.budget.share();
-                if !memory.resize(inside.capacity()) {
-                    return Err(Closed::NoMemory(inside.len()));
-                }
+                let room = memory.resize(inside.capacity());
+                room.map_err(|NoRoom| Closed::NoMemory(inside.len()))?;
                 self.execute_message(&inside).await
             }
         }
@@ -326,9 +318,8 @@ impl Connection<'_> {
     /// Appends an answer as a frame of its own.
     fn append(&mut self, answer: &[u8], kind: FrameKind) -> Result<(), Closed> {
         let needed = answer.len() + FRAME_HEADER_BYTES;
-        if self.outbox.reserve(needed) == BudgetRoom::Refused {
-            return Err(Closed::NoMemory(answer.len()));
-        }
+        let room = self.outbox.reserve(needed);
+        room.map_err(|NoRoom| Closed::NoMemory(answer.len()))?;
         let at = open_frame(&mut self.outbox);
         self.outbox.extend_from_slice(answer);
         close_frame(&mut self.outbox, at, kind);
@@ -369,29 +360,4 @@ async fn send(
     }
     outbox.clear();
     Ok(())
-}
-
-/// Counts a connection as open while it lives.
-#[derive(Debug)]
-pub(crate) struct Open(Arc<ServerShared>);
-
-impl Open {
-    /// Counts one more, unless there are too many.
-    pub(crate) fn count(shared: &Arc<ServerShared>) -> Option<Self> {
-        let connections = &shared.connections;
-        let before = connections.open.fetch_add(1, Ordering::Relaxed);
-        let open = Self(Arc::clone(shared));
-        if before >= shared.limits.max_connections.load(Ordering::Relaxed) {
-            connections.refused.count();
-            return None;
-        }
-        connections.opened.count();
-        Some(open)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.connections.open.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -1,5 +1,6 @@
-//! One count.
+//! One count: of what has happened, or of what there is at present.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count that many threads add to.
@@ -17,5 +18,32 @@ impl Counter {
 
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many of a kind there are at present.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(Arc<AtomicU64>);
+
+/// One of them, counted while it lives.
+#[derive(Debug)]
+pub(crate) struct Counted(Arc<AtomicU64>);
+
+impl Gauge {
+    /// Counts one more, unless there are `most`.
+    pub(crate) fn enter(&self, most: u64) -> Option<Counted> {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(&self.0));
+        (before < most).then_some(counted)
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

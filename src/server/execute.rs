@@ -2,7 +2,6 @@
 
 use super::command::{CommandAnswer, CommandRefusal, RecordCommand, RecordRequest};
 use super::counters::RequestKind;
-use super::memory_budget::BudgetRoom;
 use super::message::{Info1, Verb};
 use super::modules::MODULE_SET;
 use super::ops::code;
@@ -28,7 +27,7 @@ impl RecordCommand<'_> {
         let answer = self.answer(served, scratch, &mut reply);
         let answer = answer.unwrap_or_else(|refused| {
             let answer = refused.answer();
-            if reply.clear() == BudgetRoom::Refused {
+            if reply.clear().is_err() {
                 return AnswerHeader {
                     code: result_code::OVERLOAD,
                     ..answer

@@ -119,6 +119,13 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Appends a field.
+pub(crate) fn write_field(out: &mut Vec<u8>, number: u8, data: &[u8]) {
+    out.extend_from_slice(&(data.len() as u32 + 1).to_be_bytes());
+    out.push(number);
+    out.extend_from_slice(data);
+}
+
 /// The bit of a type. Types that mean something have numbers below 64.
 const fn bit_of(number: u8) -> u64 {
     match number {

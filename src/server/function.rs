@@ -1,12 +1,13 @@
 //! User-defined functions of records: calls of clients, and the writes that come of them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+
+use tokio::task::block_in_place;
 
 use super::command::{CommandAnswer, CommandRefusal, RecordRequest, expiration, found, wrote};
 use super::counters::{FunctionEffect, FunctionEffects};
 use super::function_call::{FunctionCall, FunctionChange, RecordInput, key_value};
-use super::memory_budget::BudgetRoom;
+use super::memory_budget::NoRoom;
 use super::ops::code;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
@@ -19,37 +20,10 @@ use crate::value::{ParticleType, write_answer};
 use crate::{Error, Expression, Value, WritePolicy};
 
 /// The most calls at once: each may take the memory of a state.
-const CALLS_MAX: usize = 128;
+const CALLS_MAX: u64 = 128;
 
 /// The most that stands in front of a value in an answer.
 const VALUE_HEAD_BYTES: usize = 64;
-
-/// Runs a call, which may take long: another thread serves the connections of this one meanwhile.
-pub(crate) fn blocking<R>(run: impl FnOnce() -> R) -> R {
-    tokio::task::block_in_place(run)
-}
-
-/// A call under way, counted.
-struct RunningCall<'a>(&'a AtomicUsize);
-
-impl<'a> RunningCall<'a> {
-    /// # Errors
-    /// The code for the client, if too many are under way.
-    fn begin(count: &'a AtomicUsize) -> Result<Self, CommandRefusal> {
-        let before = count.fetch_add(1, Ordering::Relaxed);
-        let running = Self(count);
-        match before < CALLS_MAX {
-            true => Ok(running),
-            false => Err(CommandRefusal::Code(result_code::OVERLOAD)),
-        }
-    }
-}
-
-impl Drop for RunningCall<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// A call on records, one after the other.
 #[derive(Debug)]
@@ -77,14 +51,16 @@ impl RecordFunction<'_> {
         address: &DigestAddress<'_>,
         ends: Instant,
         scratch: &mut Vec<u8>,
-        mut reserve: impl FnMut(usize) -> BudgetRoom,
+        mut reserve: impl FnMut(usize) -> Result<(), NoRoom>,
     ) -> Result<Applied, CommandRefusal> {
         let functions = &self.served.functions;
-        let _running = RunningCall::begin(&self.served.calls)?;
+        let running = self.served.calls.enter(CALLS_MAX);
+        let _running = running.ok_or(CommandRefusal::Code(result_code::OVERLOAD))?;
         loop {
             let record = self.read(address)?;
             let met = record.metadata;
-            let result = blocking(|| functions.call(self.call, record, ends));
+            // It may take long: another thread serves the connections of this one meanwhile.
+            let result = block_in_place(|| functions.call(self.call, record, ends));
             let result = result.map_err(|text| {
                 self.effects.add(FunctionEffect::Error);
                 CommandRefusal::Function(text)
@@ -97,9 +73,8 @@ impl RecordFunction<'_> {
             // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
             let kind = write_answer(&result.value, &mut value).map_err(Error::from)?;
-            if reserve(value.len() + VALUE_HEAD_BYTES) == BudgetRoom::Refused {
-                return Err(CommandRefusal::Code(result_code::OVERLOAD));
-            }
+            reserve(value.len() + VALUE_HEAD_BYTES)
+                .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
             match self.write(address, met.as_ref(), result.change, scratch) {
                 Ok(answer) => {
                     self.effects.add(effect);

@@ -13,7 +13,7 @@ use super::message::{Info1, Message};
 use super::query::{self, QueryStep, Started};
 use super::response_buffer::ResponseBuffer;
 use super::security::{Access, Security, SecurityOptions};
-use super::shared::{Limits, NamespaceFeatures, ServerShared};
+use super::shared::{ServerShared, ServiceOptions};
 use crate::{Digest, Expression, Result, Store};
 
 /// A server without a listener.
@@ -29,15 +29,7 @@ impl FuzzTarget {
     /// # Errors
     /// As when a server is started.
     pub fn new(store: &Store) -> Result<Self> {
-        let shared = ServerShared::new(
-            store,
-            &NamespaceFeatures::default(),
-            3000,
-            None,
-            Limits::default(),
-            None,
-            None,
-        )?;
+        let shared = ServerShared::new(store, &ServiceOptions::default(), 3000, None)?;
         let security = Security::open(store, &SecurityOptions::default())?;
         Ok(Self {
             shared,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::counter::Counter;
 use super::query_counters::{JobEnd, JobKind};
@@ -99,6 +99,14 @@ impl Job {
         counters.add(self.facts.kind, how);
     }
 
+    fn is_running(&self) -> bool {
+        self.ended().is_none()
+    }
+
+    fn is_wanted(&self, only: Option<u64>) -> bool {
+        only.is_none_or(|id| self.facts.id == id)
+    }
+
     fn ended(&self) -> Option<(JobEnd, Instant)> {
         *self.end.lock()
     }
@@ -170,21 +178,16 @@ impl Default for Jobs {
 }
 
 impl Jobs {
-    fn known(&self) -> MutexGuard<'_, VecDeque<Arc<Job>>> {
-        self.known.lock()
-    }
-
     /// Begins a job; `None` if one of this number is remembered. 0 is no number.
     pub(crate) fn begin(&self, facts: JobFacts) -> Option<Arc<Job>> {
-        let mut known = self.known();
-        let is_running = |job: &Arc<Job>| job.ended().is_none();
+        let mut known = self.known.lock();
         if facts.id != 0 && known.iter().any(|job| job.facts.id == facts.id) {
             return None;
         }
-        let done = known.iter().filter(|job| !is_running(job)).count() as u64;
+        let done = known.iter().filter(|job| !job.is_running()).count() as u64;
         let mut surplus = done.saturating_sub(self.max_done.load(Ordering::Relaxed));
         known.retain(|job| {
-            let stays = surplus == 0 || is_running(job);
+            let stays = surplus == 0 || job.is_running();
             surplus -= u64::from(!stays);
             stays
         });
@@ -193,47 +196,26 @@ impl Jobs {
         Some(job)
     }
 
-    /// All jobs as text, between semicolons.
-    pub(crate) fn describe_all(&self) -> String {
-        let all: Vec<String> = self.known().iter().map(|job| job.describe()).collect();
-        all.join(";")
+    /// Shows jobs as text: those of this number, or all. Only jobs without a number, 0, share one.
+    pub(crate) fn describe(&self, only: Option<u64>) -> Vec<String> {
+        let known = self.known.lock();
+        let wanted = known.iter().filter(|job| job.is_wanted(only));
+        wanted.map(|job| job.describe()).collect()
     }
 
-    /// One job as text.
-    pub(crate) fn describe(&self, id: u64) -> Option<String> {
-        let known = self.known();
-        known
-            .iter()
-            .find(|job| job.facts.id == id)
-            .map(|job| job.describe())
-    }
-
-    /// Asks a running job to end. False if there is none.
-    pub(crate) fn abort(&self, id: u64) -> bool {
-        let known = self.known();
-        let running = known
-            .iter()
-            .find(|job| job.facts.id == id && job.ended().is_none());
-        if let Some(job) = running {
-            job.abort.store(true, Ordering::Relaxed);
-        }
-        running.is_some()
-    }
-
-    /// Asks all running jobs to end. Returns how many there are.
-    pub(crate) fn abort_all(&self) -> usize {
-        let known = self.known();
-        let running = known.iter().filter(|job| job.ended().is_none());
-        running
+    /// Asks running jobs to end: those of this number, or all. Returns how many there are.
+    pub(crate) fn abort(&self, only: Option<u64>) -> usize {
+        let known = self.known.lock();
+        let running = known.iter().filter(|job| job.is_running());
+        let wanted = running.filter(|job| job.is_wanted(only));
+        wanted
             .map(|job| job.abort.store(true, Ordering::Relaxed))
             .count()
     }
 
     /// How many jobs are running.
     pub(crate) fn running(&self) -> usize {
-        self.known()
-            .iter()
-            .filter(|job| job.ended().is_none())
-            .count()
+        let known = self.known.lock();
+        known.iter().filter(|job| job.is_running()).count()
     }
 }

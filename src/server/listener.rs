@@ -10,13 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use super::connection::{self, Open};
+use super::connection;
 use super::metrics;
 #[cfg(feature = "monitor")]
 use super::security::Permissions;
 use super::security::{Security, SecurityOptions};
 use super::served::HoldConfig;
-use super::shared::{Limits, NamespaceFeatures, ServerShared};
+use super::shared::{ServerShared, ServiceOptions};
 use super::stream::Acceptor;
 use super::waiting::told_to_stop;
 #[cfg(feature = "tls")]
@@ -51,10 +51,7 @@ pub struct ServerBuilder {
     store: Store,
     listen: SocketAddr,
     metrics: Option<SocketAddr>,
-    cluster_name: Option<String>,
-    features: NamespaceFeatures,
-    limits: Limits,
-    hold: Option<HoldConfig>,
+    options: ServiceOptions,
     security: Option<SecurityOptions>,
     allows_remote: bool,
     beside: Vec<SocketAddr>,
@@ -104,10 +101,7 @@ impl Server {
             store: store.clone(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             metrics: None,
-            cluster_name: None,
-            features: NamespaceFeatures::default(),
-            limits: Limits::default(),
-            hold: None,
+            options: ServiceOptions::default(),
             security: None,
             allows_remote: false,
             beside: Vec::new(),
@@ -157,35 +151,35 @@ impl ServerBuilder {
     /// The most connections at once; more are closed as they come. Default: 15,000, Aerospike's.
     #[must_use]
     pub const fn max_connections(mut self, most: usize) -> Self {
-        self.limits.max_connections = most;
+        self.options.max_connections = most;
         self
     }
 
     /// Closes connections that send no request for this long. Default: never, Aerospike's.
     #[must_use]
     pub const fn idle_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.limits.idle_timeout = limit;
+        self.options.idle_timeout = limit;
         self
     }
 
     /// The most rows of one batch; 0, the default: as many as fit into a message.
     #[must_use]
     pub const fn max_batch_rows(mut self, most: u32) -> Self {
-        self.limits.max_batch_rows = most;
+        self.options.max_batch_rows = most;
         self
     }
 
     /// The name of the cluster, for clients that ask for one. Default: none.
     #[must_use]
     pub fn cluster_name(mut self, name: impl Into<String>) -> Self {
-        self.cluster_name = Some(name.into());
+        self.options.cluster_name = Some(name.into());
         self
     }
 
     /// Refuses times to live in this namespace, as Aerospike does where `nsup-period` is 0.
     #[must_use]
     pub fn without_expiry(mut self, namespace: impl Into<String>) -> Self {
-        self.features.no_expiry.push(namespace.into());
+        self.options.no_expiry.push(namespace.into());
         self
     }
 
@@ -193,7 +187,7 @@ impl ServerBuilder {
     /// changes: transactions work in every namespace, and every read sees the latest write. Default: not reported.
     #[must_use]
     pub fn strong_consistency(mut self, namespace: impl Into<String>) -> Self {
-        self.features.strongly_consistent.push(namespace.into());
+        self.options.strongly_consistent.push(namespace.into());
         self
     }
 
@@ -203,7 +197,7 @@ impl ServerBuilder {
     /// what a query finds behave as ever. Writes come one after the other. Default: it does not.
     #[must_use]
     pub const fn like_ce(mut self) -> Self {
-        self.features.like_ce = true;
+        self.options.like_ce = true;
         self
     }
 
@@ -213,7 +207,7 @@ impl ServerBuilder {
     /// do not wait; writers inside this process and queries in the background wait for a held record as for any writer. Default: nothing is kept.
     #[must_use]
     pub fn hold_writes(mut self, time: Duration, sets: &[&str]) -> Self {
-        self.hold = Some(HoldConfig {
+        self.options.hold = Some(HoldConfig {
             time,
             sets: sets.iter().map(|set| (*set).into()).collect(),
         });
@@ -280,18 +274,14 @@ impl ServerBuilder {
         let tls = addrs.next();
         let shared = Arc::new(ServerShared::new(
             &self.store,
-            &self.features,
+            &self.options,
             addr.port(),
-            self.cluster_name,
-            self.limits,
-            self.hold.as_ref(),
             security,
         )?);
         let (stopping, watching) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
         let metrics_options = EndpointOptions {
             name: "spikelet-metrics",
-            threads: 1,
             checks_host: false,
             #[cfg(feature = "tls")]
             tls: self.metrics_tls,
@@ -359,14 +349,14 @@ impl ServerHandle {
     /// How many connections are open.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.shared.connections.open.load(Ordering::Relaxed)
+        self.shared.connections.open.get()
     }
 
     /// Returns a count of the open connections for [`MonitorBuilder::connections`](crate::monitor::MonitorBuilder::connections).
     #[cfg(feature = "monitor")]
     pub fn connection_count(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
-        move || shared.connections.open.load(Ordering::Relaxed)
+        move || shared.connections.open.get()
     }
 
     /// Returns a check of logins for
@@ -462,10 +452,14 @@ fn open(
     stopping: &watch::Receiver<bool>,
     alive: &mpsc::Sender<()>,
 ) {
-    let Some(open) = Open::count(shared) else {
+    let connections = &shared.connections;
+    let most = shared.limits.max_connections.load(Ordering::Relaxed);
+    let Some(open) = connections.open.enter(most) else {
+        connections.refused.count();
         tracing::warn!("too many connections: one is refused");
         return;
     };
+    connections.opened.count();
     let (shared, stopping, alive) = (Arc::clone(shared), stopping.clone(), alive.clone());
     let acceptor = acceptor.clone();
     tokio::spawn(async move {

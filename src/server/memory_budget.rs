@@ -13,12 +13,9 @@ pub(crate) const FREE_BYTES: usize = 64 << 10;
 /// even beside messages that never end.
 const PART_OF_REST: usize = 4;
 
-/// Whether the budget had memory for an addition to a message.
+/// The budget has no memory for an addition to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BudgetRoom {
-    Given,
-    Refused,
-}
+pub(crate) struct NoRoom;
 
 /// The budget of all connections: counts the bytes that are taken.
 #[derive(Debug, Default)]
@@ -49,9 +46,8 @@ impl MemoryBudget {
 }
 
 impl ConnectionShare<'_> {
-    /// Changes the share to cover a buffer of `buffer_bytes`. Returns false, and changes nothing, if the budget does
-    /// not allow it.
-    pub(crate) fn resize(&mut self, buffer_bytes: usize) -> bool {
+    /// Changes the share to cover a buffer of `buffer_bytes`. Changes nothing if the budget does not allow it.
+    pub(crate) fn resize(&mut self, buffer_bytes: usize) -> Result<(), NoRoom> {
         let wanted = if buffer_bytes <= FREE_BYTES {
             0
         } else {
@@ -65,16 +61,16 @@ impl ConnectionShare<'_> {
         };
         let taken = &self.budget.taken;
         let changed = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
-        if changed.is_ok() {
-            self.bytes = wanted;
-        }
-        changed.is_ok()
+        changed.map_err(|_| NoRoom)?;
+        self.bytes = wanted;
+        Ok(())
     }
 }
 
 impl Drop for ConnectionShare<'_> {
     fn drop(&mut self) {
-        self.resize(0);
+        // Always succeeds.
+        let _ = self.resize(0);
     }
 }
 
@@ -86,20 +82,21 @@ mod tests {
     fn large_buffers_are_counted_and_leave_room_for_smaller_ones() {
         let budget = MemoryBudget::default();
         let mut other = budget.share();
-        assert!(other.resize(FREE_BYTES));
+        assert_eq!(other.resize(FREE_BYTES), Ok(()));
         assert_eq!(budget.taken(), 0);
-        assert!(!other.resize(BUDGET_BYTES / 4 + 1));
+        assert_eq!(other.resize(BUDGET_BYTES / 4 + 1), Err(NoRoom));
         let all_of = |bytes: usize| -> Vec<_> {
             std::iter::repeat_with(|| budget.share())
-                .map_while(|mut share| share.resize(bytes).then_some(share))
+                .map_while(|mut share| share.resize(bytes).is_ok().then_some(share))
                 .collect()
         };
         let (large, small) = (all_of(128 << 20), all_of(4 << 20));
         assert_eq!((large.len(), small.len()), (5, 93));
-        assert!(!other.resize(4 << 20));
-        assert!(other.resize(3 << 20) && other.resize(1 << 20));
+        assert_eq!(other.resize(4 << 20), Err(NoRoom));
+        assert_eq!(other.resize(3 << 20), Ok(()));
+        assert_eq!(other.resize(1 << 20), Ok(()));
         drop((large, small));
-        assert!(other.resize(128 << 20));
+        assert_eq!(other.resize(128 << 20), Ok(()));
         drop(other);
         assert_eq!(budget.taken(), 0);
     }

@@ -16,7 +16,7 @@ use crate::basic_login::BasicLogin;
 use crate::http::{Endpoint, EndpointOptions, HttpRequest, Response};
 use crate::prometheus::{MetricsForm, MetricsText, OF_STORAGE, escaped};
 
-/// Answers scrapers, one after the other.
+/// Answers scrapers.
 ///
 /// # Errors
 /// As for [`Endpoint::start`].

@@ -5,7 +5,7 @@
 // * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
 //   `compression`: the same, compressed. `reply`, `result_code`, `results`, `particle`, `response_buffer`: answers, put
 //   together.
-// * `operation`, `command`, `execute`: one request about one record. `transaction`: several as one. `batch`: many in one message. `query`, `background`, `job`, `rate_limit`:
+// * `operation`, `command`, `execute`: one request about one record. `transaction`: several as one. `batch`: many in one message. `query`, `background`, `job`:
 //   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
 // * `info`: questions and commands as text. `config`: Aerospike's configuration file.
 // * `function`, `function_call`: user-defined functions of records. `modules`: their texts. `lua`: running them.
@@ -51,7 +51,6 @@ mod ops;
 mod particle;
 mod query;
 mod query_counters;
-mod rate_limit;
 mod reply;
 mod response_buffer;
 mod result_code;

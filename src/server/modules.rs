@@ -59,8 +59,11 @@ impl Modules {
             for found in set.query_all().iter() {
                 let record = found?.record;
                 let text = |bin| String::try_from(record.get(bin)?).ok();
-                if let (Some(file), Some(content)) = (text(FILE_BIN), text(CONTENT_BIN)) {
-                    modules.keep(&file, &content);
+                match (text(FILE_BIN), text(CONTENT_BIN)) {
+                    (Some(file), Some(content)) => modules.keep(&file, &content),
+                    _ => {
+                        tracing::warn!(set = MODULE_SET, "a record is no module and is passed over")
+                    }
                 }
             }
         }

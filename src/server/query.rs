@@ -7,6 +7,8 @@ mod stream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::task::block_in_place;
+
 pub(crate) use start::{Started, start};
 
 use self::projection::{Projection, project};
@@ -14,13 +16,11 @@ use self::stream::{StreamState, tell_failure};
 use super::command::found;
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
-use super::function::blocking;
 use super::function_call::RecordInput;
 use super::job::Job;
-use super::memory_budget::BudgetRoom;
+use super::memory_budget::NoRoom;
 use super::modules::MODULE_SET;
 use super::query_counters::{JobEnd, JobKind};
-use super::rate_limit::Pace;
 use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
@@ -29,6 +29,7 @@ use super::shared::ServerShared;
 use super::transaction::part::MONITOR_SET;
 use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
 use crate::operation::Mode;
+use crate::rate_limit::Pace;
 use crate::{Digest, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.
@@ -96,7 +97,8 @@ impl WireQuery<'_> {
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
         match &self.stream {
             None => self.advance(out),
-            Some(_) => blocking(|| self.advance(out)),
+            // A function may take long: another thread serves the connections of this one meanwhile.
+            Some(_) => block_in_place(|| self.advance(out)),
         }
     }
 
@@ -229,8 +231,9 @@ impl WireQuery<'_> {
                 reply.field(Field::Set, set.as_bytes());
             }
             if let Some(key) = record.key() {
-                if reply.reserve(key.len()) == BudgetRoom::Refused {
-                    reply.abandon();
+                if reply.reserve(key.len()).is_err() {
+                    // The refusal is told here.
+                    let _ = reply.abandon();
                     return Visited::NoRoom;
                 }
                 reply.field(Field::Key, key);
@@ -244,8 +247,8 @@ impl WireQuery<'_> {
                     Visited::Returned
                 }
                 Ok(false) | Err(_) => match reply.abandon() {
-                    BudgetRoom::Given => Visited::Passed,
-                    BudgetRoom::Refused => Visited::NoRoom,
+                    Ok(()) => Visited::Passed,
+                    Err(NoRoom) => Visited::NoRoom,
                 },
             }
         });

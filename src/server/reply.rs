@@ -1,9 +1,9 @@
 //! Builds the answer to a request about a record.
 
 use super::bytes::patch;
-use super::fields::Field;
+use super::fields::{Field, write_field};
 use super::frame::MESSAGE_BYTES_MAX;
-use super::memory_budget::BudgetRoom;
+use super::memory_budget::NoRoom;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
 use super::ops::code;
 use super::particle::write_wire;
@@ -82,15 +82,12 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     /// first.
     pub(crate) fn field(&mut self, field: Field, data: &[u8]) {
         debug_assert_eq!(self.ops, 0);
-        self.out
-            .extend_from_slice(&(data.len() as u32 + 1).to_be_bytes());
-        self.out.push(field as u8);
-        self.out.extend_from_slice(data);
+        write_field(self.out, field as u8, data);
         self.fields += 1;
     }
 
     /// Makes room for `more` bytes.
-    pub(crate) fn reserve(&mut self, more: usize) -> BudgetRoom {
+    pub(crate) fn reserve(&mut self, more: usize) -> std::result::Result<(), NoRoom> {
         self.out.reserve(more)
     }
 
@@ -109,7 +106,7 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         let at = self.out.len();
         let size = at - self.at + stored.len();
         let needed = OP_HEAD_BYTES_MAX + stored.len();
-        if size > ANSWER_BYTES_MAX || self.reserve(needed) == BudgetRoom::Refused {
+        if size > ANSWER_BYTES_MAX || self.reserve(needed).is_err() {
             return Err(Error::RecordTooBig {
                 size: size as u64,
                 limit: ANSWER_BYTES_MAX as u64,
@@ -164,14 +161,14 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     }
 
     /// Removes all fields and values. Returns whether there was room for them.
-    pub(crate) fn clear(&mut self) -> BudgetRoom {
+    pub(crate) fn clear(&mut self) -> std::result::Result<(), NoRoom> {
         self.out.truncate(self.at + MESSAGE_HEADER_BYTES);
         (self.fields, self.ops) = (0, 0);
         self.out.take_refusal()
     }
 
     /// Removes the whole message. Returns whether there was room for it.
-    pub(crate) fn abandon(self) -> BudgetRoom {
+    pub(crate) fn abandon(self) -> std::result::Result<(), NoRoom> {
         self.out.truncate(self.at);
         self.out.take_refusal()
     }
@@ -213,7 +210,7 @@ mod tests {
         out.push(1);
         let mut reply = MessageReply::begin(&mut out);
         reply.op(1, b"gone", ParticleType::Null, &[]).unwrap();
-        assert_eq!(reply.clear(), BudgetRoom::Given);
+        assert_eq!(reply.clear(), Ok(()));
         reply.field(Field::Digest, &[7; 20]);
         reply.op(5, b"i", ParticleType::Integer, &[7]).unwrap();
         reply.op(1, b"n", ParticleType::Null, &[]).unwrap();
@@ -235,7 +232,7 @@ mod tests {
             (5, &[0, 0, 0, 0, 0, 0, 0, 7][..])
         );
         assert_eq!((ops[1].kind, ops[1].value), (0, &[][..]));
-        assert_eq!(MessageReply::begin(&mut out).abandon(), BudgetRoom::Given);
+        assert_eq!(MessageReply::begin(&mut out).abandon(), Ok(()));
         assert_eq!(out.len(), 1 + 22 + 25 + 17 + 9);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::memory_budget::{BudgetRoom, ConnectionShare};
+use super::memory_budget::{ConnectionShare, NoRoom};
 
 /// The buffer begins with this, and returns to it after large answers.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -18,7 +18,8 @@ const HEADROOM_BYTES: usize = 4 << 10;
 pub(crate) struct ResponseBuffer<'b> {
     bytes: Vec<u8>,
     memory: ConnectionShare<'b>,
-    refusal: BudgetRoom,
+    /// Whether room was refused since the last [`ResponseBuffer::take_refusal`].
+    refusal: Result<(), NoRoom>,
 }
 
 impl<'b> ResponseBuffer<'b> {
@@ -27,42 +28,42 @@ impl<'b> ResponseBuffer<'b> {
         Self {
             bytes: Vec::with_capacity(BUFFER_BYTES),
             memory,
-            refusal: BudgetRoom::Given,
+            refusal: Ok(()),
         }
     }
 
     /// Makes room for `more` bytes, unless all connections together hold too much already.
     #[inline]
-    pub(crate) fn reserve(&mut self, more: usize) -> BudgetRoom {
+    pub(crate) fn reserve(&mut self, more: usize) -> Result<(), NoRoom> {
         let wanted = self.bytes.len() + more;
         if wanted <= self.bytes.capacity() {
-            return BudgetRoom::Given;
+            return Ok(());
         }
         self.grow(wanted)
     }
 
     #[cold]
-    fn grow(&mut self, wanted: usize) -> BudgetRoom {
+    fn grow(&mut self, wanted: usize) -> Result<(), NoRoom> {
         let capacity = (wanted + HEADROOM_BYTES).max(2 * self.bytes.capacity());
         // If the budget does not allow twice the capacity, the wanted bytes are enough.
         let given = [capacity, wanted + HEADROOM_BYTES]
             .into_iter()
-            .find(|capacity| self.memory.resize(*capacity));
+            .find(|capacity| self.memory.resize(*capacity).is_ok());
         let Some(capacity) = given else {
-            self.refusal = BudgetRoom::Refused;
-            return BudgetRoom::Refused;
+            self.refusal = Err(NoRoom);
+            return self.refusal;
         };
         self.bytes.reserve_exact(capacity - self.bytes.len());
-        BudgetRoom::Given
+        Ok(())
     }
 
     /// Returns whether room was refused since the last call.
-    pub(crate) const fn take_refusal(&mut self) -> BudgetRoom {
-        std::mem::replace(&mut self.refusal, BudgetRoom::Given)
+    pub(crate) const fn take_refusal(&mut self) -> Result<(), NoRoom> {
+        std::mem::replace(&mut self.refusal, Ok(()))
     }
 
-    /// Charges the budget for bytes that were added without `reserve`. Returns false if they are too many.
-    pub(crate) fn account(&mut self) -> bool {
+    /// Charges the budget for bytes that were added without `reserve`.
+    pub(crate) fn account(&mut self) -> Result<(), NoRoom> {
         self.memory.resize(self.bytes.capacity())
     }
 
@@ -70,7 +71,8 @@ impl<'b> ResponseBuffer<'b> {
     pub(crate) fn shrink(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::with_capacity(BUFFER_BYTES);
-            self.memory.resize(BUFFER_BYTES);
+            // Less than before: always given.
+            let _ = self.memory.resize(BUFFER_BYTES);
         }
     }
 }
@@ -99,17 +101,17 @@ mod tests {
         let budget = MemoryBudget::default();
         // Until others leave 3 MiB.
         let others: Vec<_> = std::iter::repeat_with(|| budget.share())
-            .map_while(|mut share| share.resize(1 << 20).then_some(share))
+            .map_while(|mut share| share.resize(1 << 20).is_ok().then_some(share))
             .collect();
         let mut outbox = ResponseBuffer::new(budget.share());
-        assert_eq!(outbox.reserve(FREE_BYTES / 2), BudgetRoom::Given);
-        assert_eq!(outbox.reserve(1 << 19), BudgetRoom::Given);
+        assert_eq!(outbox.reserve(FREE_BYTES / 2), Ok(()));
+        assert_eq!(outbox.reserve(1 << 19), Ok(()));
         outbox.extend_from_slice(&[0; 1 << 19]);
-        assert_eq!(outbox.reserve(1 << 20), BudgetRoom::Refused);
-        assert_eq!(outbox.take_refusal(), BudgetRoom::Refused);
-        assert_eq!(outbox.take_refusal(), BudgetRoom::Given);
+        assert_eq!(outbox.reserve(1 << 20), Err(NoRoom));
+        assert_eq!(outbox.take_refusal(), Err(NoRoom));
+        assert_eq!(outbox.take_refusal(), Ok(()));
         drop(others);
-        assert_eq!(outbox.reserve(1 << 20), BudgetRoom::Given);
+        assert_eq!(outbox.reserve(1 << 20), Ok(()));
         assert!(budget.taken() >= outbox.capacity());
         outbox.clear();
         outbox.shrink();

@@ -51,6 +51,11 @@ pub(crate) const MRT_ABORTED: u8 = 125;
 /// The transaction itself has the record locked.
 pub(crate) const MRT_ALREADY_LOCKED: u8 = 126;
 pub(crate) const MRT_MONITOR_EXISTS: u8 = 127;
+/// A batch has more rows than are allowed.
+pub(crate) const BATCH_TOO_LARGE: u8 = 151;
+/// The name of an index is taken.
+pub(crate) const INDEX_FOUND: u8 = 200;
 pub(crate) const INDEX_NOT_FOUND: u8 = 201;
 /// The index is being built.
 pub(crate) const INDEX_NOT_READABLE: u8 = 203;
+pub(crate) const TOO_MANY_INDEXES: u8 = 206;

@@ -1,10 +1,11 @@
 //! A namespace under service.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::community::CommunityEdition;
+use super::counter::Gauge;
 use super::counters::{Latency, RequestCounters};
 use super::index::Builds;
 use super::lua::Functions;
@@ -45,7 +46,7 @@ pub(crate) struct ServedNamespace {
     /// Those of the server.
     pub(crate) functions: Arc<Functions>,
     /// Calls of functions under way.
-    pub(crate) calls: AtomicUsize,
+    pub(crate) calls: Gauge,
     /// The most records a second of a background query.
     pub(crate) max_background_rps: AtomicU64,
     /// Whether clients are told that the namespace is strongly consistent.

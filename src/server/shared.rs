@@ -1,13 +1,13 @@
 //! What all connections share: the store, its namespaces with their counters, who this server is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::community::CommunityEdition;
-use super::counter::Counter;
+use super::counter::{Counter, Gauge};
 use super::counters::{Latency, NodeCounters, RequestCounters};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
@@ -26,35 +26,38 @@ const QUERIES_MAX: u64 = 128;
 /// Aerospike's default of `background-query-max-rps`.
 const BACKGROUND_RPS_MAX: u64 = 10_000;
 
-/// The limits that a server starts with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+/// How a server serves its store.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceOptions {
+    pub(crate) cluster_name: Option<String>,
     pub(crate) max_connections: usize,
     /// How long a connection may be silent between requests; `None`: as long as it likes.
     pub(crate) idle_timeout: Option<Duration>,
     /// The most rows of a batch; 0: as many as fit.
     pub(crate) max_batch_rows: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_connections: 15_000,
-            idle_timeout: None,
-            max_batch_rows: 0,
-        }
-    }
-}
-
-/// In what namespaces differ, by their names.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NamespaceFeatures {
-    /// Nothing expires in these.
+    /// Nothing expires in these namespaces.
     pub(crate) no_expiry: Vec<String>,
     /// Namespaces that clients see as strongly consistent.
     pub(crate) strongly_consistent: Vec<String>,
-    /// All behave as Aerospike's Community Edition.
+    /// All namespaces behave as Aerospike's Community Edition.
     pub(crate) like_ce: bool,
+    /// Which writes keep their record for a while; `None`: none does.
+    pub(crate) hold: Option<HoldConfig>,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self {
+            cluster_name: None,
+            max_connections: 15_000,
+            idle_timeout: None,
+            max_batch_rows: 0,
+            no_expiry: Vec::new(),
+            strongly_consistent: Vec::new(),
+            like_ce: false,
+            hold: None,
+        }
+    }
 }
 
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
@@ -70,15 +73,15 @@ pub(crate) struct LiveLimits {
 }
 
 impl LiveLimits {
-    fn new(limits: Limits) -> Self {
-        let idle_ms = limits.idle_timeout.map_or(0, |limit| {
+    fn new(options: &ServiceOptions) -> Self {
+        let idle_ms = options.idle_timeout.map_or(0, |limit| {
             // A limit of less than a millisecond is still a limit.
             limit.as_millis().clamp(1, u128::from(u64::MAX)) as u64
         });
         Self {
-            max_connections: (limits.max_connections as u64).into(),
+            max_connections: (options.max_connections as u64).into(),
             idle_timeout_ms: idle_ms.into(),
-            max_batch_rows: u64::from(limits.max_batch_rows).into(),
+            max_batch_rows: u64::from(options.max_batch_rows).into(),
             max_queries: QUERIES_MAX.into(),
         }
     }
@@ -120,7 +123,7 @@ pub(crate) struct ServerShared {
 /// Counts of connections.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
-    pub(crate) open: AtomicU64,
+    pub(crate) open: Gauge,
     pub(crate) opened: Counter,
     pub(crate) refused: Counter,
 }
@@ -132,11 +135,8 @@ impl ServerShared {
     /// [`Error::Parameter`] for a namespace that does not hash keys as clients do.
     pub(crate) fn new(
         store: &Store,
-        features: &NamespaceFeatures,
+        options: &ServiceOptions,
         port: u16,
-        cluster_name: Option<String>,
-        limits: Limits,
-        hold: Option<&HoldConfig>,
         security: Option<Security>,
     ) -> Result<Self> {
         let functions = Arc::new(Functions::new(Modules::open(store)?));
@@ -150,19 +150,19 @@ impl ServerShared {
             let name = namespace.name();
             let community = || CommunityEdition::start(&namespace, store.path());
             Ok(ServedNamespace {
-                community: features.like_ce.then(community).transpose()?,
-                expires: !features.no_expiry.iter().any(|off| off == name),
-                is_strongly_consistent: features.strongly_consistent.iter().any(|on| on == name),
+                community: options.like_ce.then(community).transpose()?,
+                expires: !options.no_expiry.iter().any(|off| off == name),
+                is_strongly_consistent: options.strongly_consistent.iter().any(|on| on == name),
                 namespace,
                 builds: Builds::default(),
                 counters: RequestCounters::default(),
                 reads: Latency::default(),
                 writes: Latency::default(),
                 queries: Latency::default(),
-                hold: hold.cloned(),
+                hold: options.hold.clone(),
                 transactions: Transactions::default(),
                 functions: Arc::clone(&functions),
-                calls: AtomicUsize::new(0),
+                calls: Gauge::default(),
                 max_background_rps: BACKGROUND_RPS_MAX.into(),
             })
         };
@@ -173,10 +173,10 @@ impl ServerShared {
             namespaces: namespaces?,
             // Real nodes take it from their port and network card; clients ask that it is stable and not another's.
             node: format!("BB9{:012X}", seed & 0xffff_ffff_ffff),
-            cluster_name,
+            cluster_name: options.cluster_name.clone(),
             cluster_key: seed.rotate_left(17),
             port,
-            limits: LiveLimits::new(limits),
+            limits: LiveLimits::new(options),
             started: Instant::now(),
             connections: Connections::default(),
             jobs: Jobs::default(),

@@ -1,5 +1,8 @@
 //! The server's reports about itself: info commands and metrics.
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
 use crate::server_client::*;
 
 #[test]
@@ -100,20 +103,35 @@ fn what_it_holds_is_told_by_info() {
     );
 }
 
+/// The answer of the endpoint of metrics.
+fn scraped(addr: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn silent_connections_do_not_delay_a_scrape() {
+    let running = serve_with(|server| server.metrics("127.0.0.1:0").unwrap());
+    let addr = running.handle.metrics_addr().unwrap();
+    let silent = [(); 3].map(|()| TcpStream::connect(addr).unwrap());
+    assert!(scraped(addr, "/metrics").starts_with("HTTP/1.1 200 OK"));
+    // They are waited for still: the endpoint has neither answered nor closed them.
+    for mut stream in silent {
+        stream.set_nonblocking(true).unwrap();
+        let waited_for = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(waited_for.kind(), ErrorKind::WouldBlock);
+    }
+}
+
 #[test]
 fn metrics_have_the_names_that_dashboards_know() {
-    use std::io::{Read, Write};
     let running = serve_with(|server| server.metrics("127.0.0.1:0").unwrap());
     let mut wire = Wire::to(running.handle.addr());
     wire.ask(&Message::put(1, "i", 1));
-    let scrape = |path: &str| {
-        let mut stream =
-            std::net::TcpStream::connect(running.handle.metrics_addr().unwrap()).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    };
+    let scrape = |path: &str| scraped(running.handle.metrics_addr().unwrap(), path);
     let text = scrape("/metrics");
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"));
     for (name, labels, value) in [

@@ -8,20 +8,11 @@ use std::time::Duration;
 use super::super::error::BackupError;
 use super::super::index::SavedIndex;
 use super::super::save::is_cancelled;
+use super::options::{RestoreOptions, RestoreSummary};
 use crate::{Error, Namespace};
 
 /// Interval for polling a build.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// The results of the indexes.
-#[derive(Debug, Default)]
-pub(super) struct BuiltIndexes {
-    pub(super) built: u64,
-    pub(super) existed: u64,
-    /// One sentence for each index not declared or not built.
-    pub(super) refused: Vec<String>,
-    pub(super) cancelled: bool,
-}
 
 /// The indexes to declare after the records are restored.
 #[derive(Debug, Default)]
@@ -61,30 +52,31 @@ pub(super) fn missing_indexes(
 }
 
 impl MissingIndexes {
-    /// Declares and builds them. `partial`: a refused index does not stop the others.
+    /// Declares and builds them, and counts what becomes of each. By `partial` a refused index does not stop the others.
     pub(super) fn build(
         self,
         targets: &BTreeMap<&str, Namespace>,
-        partial: bool,
-        cancel: Option<&Arc<AtomicBool>>,
-    ) -> Result<BuiltIndexes, BackupError> {
-        let mut done = BuiltIndexes {
-            existed: self.existed,
-            refused: self.refused,
-            ..BuiltIndexes::default()
-        };
+        options: &RestoreOptions,
+        summary: &mut RestoreSummary,
+    ) -> Result<(), BackupError> {
+        summary.indexes_existed = self.existed;
+        summary.indexes_refused = self.refused;
         for index in self.missing {
             let Some(target) = targets.get(index.namespace.as_str()) else {
                 continue;
             };
             let name = index.definition.name().to_owned();
-            match build(index, target, cancel) {
-                Ok(true) => done.built += 1,
+            match build(index, target, options.cancel.as_ref()) {
+                Ok(true) => summary.indexes += 1,
                 Ok(false) => {
-                    done.cancelled = true;
+                    summary.cancelled = true;
                     break;
                 }
-                Err(source) if partial => done.refused.push(format!("index {name:?}: {source}")),
+                Err(source) if options.partial => {
+                    summary
+                        .indexes_refused
+                        .push(format!("index {name:?}: {source}"));
+                }
                 Err(source) => {
                     return Err(BackupError::Index {
                         index: name,
@@ -93,7 +85,7 @@ impl MissingIndexes {
                 }
             }
         }
-        Ok(done)
+        Ok(())
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use spikelet_storage::Digest;
@@ -16,6 +15,7 @@ use super::super::scratch::Scratch;
 use super::super::write::{EditOutcome, WriteTarget};
 use super::{Cursor, Query, QuerySource};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
+use crate::rate_limit::{Due, RateLimit};
 use crate::record::Key;
 use crate::setters::setters;
 use crate::{Error, Result};
@@ -318,9 +318,14 @@ impl Worker {
         let name = self.policy.name.as_deref();
         let core = &self.query.core;
         let after = name.and_then(|name| core.background_position(name));
-        let (begun, mut met) = (Instant::now(), 0_u64);
+        let limit = RateLimit::new(self.policy.records_per_second, Due::default());
+        let mut met = 0_u64;
         let mut lost = |error| self.shared.fail(None, None, error);
         self.query.each_digest(after, &mut lost, |digest| {
+            // First, so that no record is written after a cancellation that came during the wait.
+            if let Some(limit) = &limit {
+                limit.take();
+            }
             if !self.shared.goes_on() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -331,18 +336,9 @@ impl Worker {
             {
                 core.save_background(name, digest)?;
             }
-            self.keep_pace(begun, met);
             Ok(ControlFlow::Continue(()))
         })?;
         name.map_or(Ok(()), |name| core.forget_background(name))
-    }
-
-    fn keep_pace(&self, begun: Instant, met: u64) {
-        let a_second = self.policy.records_per_second;
-        if a_second > 0 {
-            let due = Duration::from_secs_f64(met as f64 / f64::from(a_second));
-            std::thread::sleep(due.saturating_sub(begun.elapsed()));
-        }
     }
 
     /// Writes one record. An error that is not the record's ends the whole.

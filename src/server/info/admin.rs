@@ -29,7 +29,10 @@ fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> InfoAnswer {
         .namespace_name()
         .ok_or_else(|| InfoError::parameter("missing namespace"))?;
     if name.is_empty() {
-        return Err(InfoError::new(20, "a namespace without a name"));
+        return Err(InfoError::new(
+            result_code::NAMESPACE,
+            "a namespace without a name",
+        ));
     }
     let before = ask.parameter(&["lut"]).map(time_of).transpose()?;
     let ok = || Ok("ok".to_owned());
@@ -63,30 +66,33 @@ fn time_of(text: &str) -> Result<SystemTime, InfoError> {
 
 /// All jobs, or the one that is named.
 pub(super) fn jobs(ask: &mut Ask<'_>) -> InfoAnswer {
-    if ask.parameter(&["id", "trid"]).is_none() {
-        return Ok(ask.shared.jobs.describe_all());
+    let named = ask.parameter(&["id", "trid"]);
+    let only = named.map(job_id).transpose()?;
+    let jobs = ask.shared.jobs.describe(only);
+    if only.is_some() && jobs.is_empty() {
+        return Err(no_job());
     }
-    job_id(ask)
-        .and_then(|id| ask.shared.jobs.describe(id))
-        .ok_or_else(no_job)
+    Ok(jobs.join(";"))
 }
 
 pub(super) fn query_abort(ask: &mut Ask<'_>) -> InfoAnswer {
-    match job_id(ask) {
-        Some(id) if ask.shared.jobs.abort(id) => Ok("ok".to_owned()),
-        _ => Err(no_job()),
+    let named = ask.parameter(&["id", "trid"]);
+    let id = named.ok_or_else(no_job).and_then(job_id)?;
+    match ask.shared.jobs.abort(Some(id)) {
+        0 => Err(no_job()),
+        _ => Ok("ok".to_owned()),
     }
 }
 
 pub(super) fn query_abort_all(ask: &mut Ask<'_>) -> InfoAnswer {
-    let count = ask.shared.jobs.abort_all();
+    let count = ask.shared.jobs.abort(None);
     Ok(format!("number-of-queries-killed:{count}"))
 }
 
-fn job_id(ask: &Ask<'_>) -> Option<u64> {
-    ask.parameter(&["id", "trid"])?.parse().ok()
+fn job_id(text: &str) -> Result<u64, InfoError> {
+    text.parse().map_err(|_| no_job())
 }
 
 fn no_job() -> InfoError {
-    InfoError::new(2, "job not found")
+    InfoError::new(result_code::NOT_FOUND, "job not found")
 }

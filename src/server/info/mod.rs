@@ -70,7 +70,7 @@ impl InfoError {
     }
 
     fn parameter(text: impl fmt::Display) -> Self {
-        Self::new(4, text)
+        Self::new(result_code::PARAMETER, text)
     }
 }
 
@@ -246,7 +246,10 @@ fn answer_one(shared: &ServerShared, session: &mut Session, command: &str, out: 
             ask.check(name, *needs).and_then(|()| match run {
                 Says(text) => Ok((*text).to_owned()),
                 Runs(run) => run(&mut ask),
-                EnterpriseOnly => Err(InfoError::new(25, "enterprise only")),
+                EnterpriseOnly => Err(InfoError::new(
+                    result_code::ENTERPRISE_ONLY,
+                    "enterprise only",
+                )),
             })
         }
         None => Err(InfoError::parameter("unrecognized command")),

@@ -11,6 +11,7 @@ use crate::query::IndexDefinition;
 use crate::record::MAX_SET_NAME_BYTES;
 use crate::server::index::{CannotDeclare, component_of, type_of_name};
 use crate::server::operation::bin_name;
+use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 
 /// The longest name of an index.
@@ -25,15 +26,6 @@ const BASE64_BYTES_MAX: usize = 16 << 10;
 /// The type of an index of a set's records.
 const SET_INDEX: &str = "set";
 
-/// The code of a namespace that is not there.
-const NAMESPACE_NOT_FOUND: u8 = 20;
-/// The code of a name that is taken.
-const INDEX_FOUND: u8 = 200;
-/// The code of an index that is not there.
-const INDEX_NOT_FOUND: u8 = 201;
-/// The code of too many indexes.
-const TOO_MANY_INDEXES: u8 = 206;
-
 /// `sindex-create:namespace=N;set=S;indexname=I;indextype=default|list|mapkeys|mapvalues;context=B64;bin=B;type=T`, with
 /// `exp=B64` instead of a bin, or with `indexdata=B,T` of old clients; or
 /// `sindex-create:namespace=N;set=S;indexname=I;indextype=set`.
@@ -45,7 +37,7 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
     }
     if namespace.len() > NAMESPACE_BYTES_MAX {
         let text = format!("namespace {namespace}: at most 31 bytes");
-        return Err(InfoError::new(NAMESPACE_NOT_FOUND, text));
+        return Err(InfoError::new(result_code::NAMESPACE, text));
     }
     let set = ask.parameter(&["set"]).unwrap_or_default();
     if set.len() > MAX_SET_NAME_BYTES {
@@ -71,7 +63,7 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
             .map_err(|why| match why {
                 CannotDeclare::NameTaken => name_taken(name),
                 CannotDeclare::TooMany => InfoError::new(
-                    TOO_MANY_INDEXES,
+                    result_code::TOO_MANY_INDEXES,
                     "there are as many indexes as there may be",
                 ),
             })?,
@@ -99,7 +91,7 @@ fn declare(
 
 fn name_taken(name: &str) -> InfoError {
     let text = format!("index {name} exists with another definition");
-    InfoError::new(INDEX_FOUND, text)
+    InfoError::new(result_code::INDEX_FOUND, text)
 }
 
 /// An index of the records of a set.
@@ -278,7 +270,7 @@ fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> InfoAnswer {
     let index = served.namespace.index_by_name(name).ok_or_else(|| {
         let why = failure.map(|why| format!(": its build has failed: {why}"));
         InfoError::new(
-            INDEX_NOT_FOUND,
+            result_code::INDEX_NOT_FOUND,
             format!("no index{}", why.unwrap_or_default()),
         )
     })?;
@@ -320,5 +312,5 @@ fn required<'a>(ask: &Ask<'a>, name: &'static str) -> Result<&'a str, InfoError>
 
 fn known<'a>(ask: &Ask<'a>, name: &str) -> Result<&'a ServedNamespace, InfoError> {
     ask.served(name)
-        .ok_or_else(|| InfoError::new(NAMESPACE_NOT_FOUND, format!("unknown namespace {name}")))
+        .ok_or_else(|| InfoError::new(result_code::NAMESPACE, format!("unknown namespace {name}")))
 }

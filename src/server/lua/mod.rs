@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use vm::Vm;
+pub(crate) use vm::check;
 
 use super::function_call::{FunctionCall, FunctionResult, RecordInput, Stream};
 use super::modules::Modules;
@@ -94,9 +95,4 @@ impl Functions {
         }
         idle.push((file.to_owned(), vm));
     }
-}
-
-/// Checks that a module compiles. Otherwise its line and the message.
-pub(crate) fn check(file: &str, text: &[u8]) -> Result<(), (u32, String)> {
-    vm::check(file, text)
 }

@@ -341,7 +341,7 @@ fn fill_host(
 }
 
 /// Checks that a module compiles. Otherwise its line and the message.
-pub(super) fn check(file: &str, text: &[u8]) -> std::result::Result<(), (u32, String)> {
+pub(crate) fn check(file: &str, text: &[u8]) -> std::result::Result<(), (u32, String)> {
     let compile = || {
         let lua = Lua::new_with(StdLib::NONE, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;

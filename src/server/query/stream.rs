@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use crate::server::function_call::{FunctionCall, RecordInput, Stream};
-use crate::server::memory_budget::BudgetRoom;
 use crate::server::ops::code;
 use crate::server::reply::{AnswerHeader, MessageReply};
 use crate::server::response_buffer::ResponseBuffer;
@@ -68,7 +67,7 @@ fn append(
         Ok(()) => reply.finish(&AnswerHeader::default()),
         Err(refused) => {
             // The room that was refused is given back.
-            let _: BudgetRoom = reply.abandon();
+            let _ = reply.abandon();
             return Err(refused);
         }
     }

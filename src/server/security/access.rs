@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering;
 
 use super::account::{Account, Place};
 use super::privilege::Permissions;
-use super::usage::{Rate, UserConnection};
+use super::usage::Rate;
 use super::users::Security;
+use crate::rate_limit::RateLimit;
 use crate::server::command::RecordCommand;
+use crate::server::counter::Counted;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
 use crate::server::ops::{Ops, code};
-use crate::server::rate_limit::RateLimit;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::transaction::part::TransactionPart;
@@ -28,7 +29,8 @@ pub(crate) struct Access {
     pub(super) security: Option<Arc<Security>>,
     pub(super) peer: IpAddr,
     pub(super) account: Option<Arc<Account>>,
-    connection: Option<Arc<UserConnection>>,
+    /// Counts the connection for its user, once for all clones.
+    connection: Option<Arc<Counted>>,
 }
 
 impl Access {
@@ -50,7 +52,7 @@ impl Access {
     /// Takes a user over, once it is known who it is. An error is the code of the answer.
     pub(super) fn log_in(&mut self, account: Account) -> Result<(), u8> {
         account.check_address(self.peer)?;
-        self.connection = Some(UserConnection::count(&account.usage));
+        self.connection = account.usage.connections.enter(u64::MAX).map(Arc::new);
         self.account = Some(Arc::new(account));
         Ok(())
     }

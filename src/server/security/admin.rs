@@ -16,7 +16,7 @@ use super::password::{BadToken, StoredPassword};
 use super::privilege::{Permissions, Privilege, short_text};
 use super::users::Security;
 use crate::server::bytes::UnreadBytes;
-use crate::server::fields::Fields;
+use crate::server::fields::{Fields, write_field};
 use crate::server::result_code;
 
 /// The length of the head of a message.
@@ -403,10 +403,8 @@ fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &m
     row.field(field::ROLES, &list);
     row.field(field::READ_INFO, &info(account.read_quota, reads));
     row.field(field::WRITE_INFO, &info(account.write_quota, writes));
-    row.field(
-        field::CONNECTIONS,
-        &account.usage.connections().to_be_bytes(),
-    );
+    let connections = account.usage.connections.get() as u32;
+    row.field(field::CONNECTIONS, &connections.to_be_bytes());
     row.end(result_code::OK);
 }
 
@@ -467,10 +465,7 @@ impl<'o> AdminRow<'o> {
     }
 
     fn field(&mut self, number: u8, data: &[u8]) {
-        self.out
-            .extend_from_slice(&(data.len() as u32 + 1).to_be_bytes());
-        self.out.push(number);
-        self.out.extend_from_slice(data);
+        write_field(self.out, number, data);
         self.fields += 1;
     }
 

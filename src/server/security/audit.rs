@@ -24,14 +24,6 @@ pub(super) struct Audit {
     data: Vec<(Box<str>, Box<str>)>,
 }
 
-/// Who did something.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Actor<'a> {
-    /// `None` before a login.
-    pub(super) user: Option<&'a str>,
-    pub(super) peer: IpAddr,
-}
-
 impl Audit {
     /// # Errors
     /// [`Error::Parameter`] if the file cannot be opened.
@@ -61,10 +53,16 @@ impl Audit {
         })
     }
 
-    /// Notes what was asked for, and the code of the answer. Nothing in `action` is a secret.
-    pub(super) fn note(&self, now_ms: u64, actor: Actor<'_>, action: &str, code: u8) {
-        let user = actor.user.unwrap_or("-");
-        let peer = actor.peer;
+    /// Notes what was asked for, by whom (there is no user before a login), and the code of the answer. Nothing in `action` is a
+    /// secret.
+    pub(super) fn note(
+        &self,
+        now_ms: u64,
+        (user, peer): (Option<&str>, IpAddr),
+        action: &str,
+        code: u8,
+    ) {
+        let user = user.unwrap_or("-");
         let result = match code {
             result_code::OK => "ok".to_owned(),
             code => format!("refused ({code})"),

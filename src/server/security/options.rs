@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use crate::setters::setters;
+
 /// Aerospike's default.
 const SESSION_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -54,12 +56,10 @@ impl std::fmt::Debug for SecurityOptions {
 }
 
 impl SecurityOptions {
-    /// For how long a client may open connections after a login. Connections that are open stay so.
-    /// Default: 24 hours, Aerospike's.
-    #[must_use]
-    pub const fn session_time(mut self, time: Duration) -> Self {
-        self.session_time = time;
-        self
+    setters! { const
+        /// For how long a client may open connections after a login. Connections that are open stay so.
+        /// Default: 24 hours, Aerospike's.
+        session_time: Duration,
     }
 
     /// The password of the first user, `admin`, where the store has no users yet. Default: `admin`,

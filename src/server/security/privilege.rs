@@ -3,6 +3,7 @@
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
+use crate::record::MAX_SET_NAME_BYTES;
 use crate::server::bytes::UnreadBytes;
 use crate::server::result_code;
 
@@ -37,9 +38,8 @@ const READ_WRITE: Permissions = Permissions::READ.union(Permissions::WRITE);
 /// set.
 const FIRST_SCOPED: u8 = 10;
 
-/// The longest name of a namespace, and of a set.
+/// The longest name of a namespace.
 const NAMESPACE_BYTES_MAX: usize = 31;
-const SET_BYTES_MAX: usize = 63;
 
 /// All privileges: code, name, and requests that they allow. Each is a role of its name, too.
 const PRIVILEGES: [(u8, &str, Permissions); 10] = [
@@ -119,7 +119,7 @@ impl Privilege {
                 .ok_or(result_code::INVALID_PRIVILEGE)
         };
         let (namespace, set): (Box<str>, Box<str>) =
-            (name(NAMESPACE_BYTES_MAX)?, name(SET_BYTES_MAX)?);
+            (name(NAMESPACE_BYTES_MAX)?, name(MAX_SET_NAME_BYTES)?);
         // A set without its namespace has no meaning.
         if namespace.is_empty() && !set.is_empty() {
             return Err(result_code::INVALID_PRIVILEGE);

@@ -1,9 +1,9 @@
 //! The activity of a user: requests in this second, and connections.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::server::rate_limit::Due;
+use crate::rate_limit::Due;
+use crate::server::counter::Gauge;
 
 /// Requests of one kind, in the current second.
 #[derive(Debug, Default)]
@@ -57,37 +57,17 @@ pub(super) struct Usage {
     pub(super) writes: Rate,
     /// Of all queries that read, and of those that write.
     pub(super) queries: [Due; 2],
-    connections: AtomicU32,
+    /// Connections as which it has logged in.
+    pub(super) connections: Gauge,
 }
 
 impl Usage {
-    pub(super) fn connections(&self) -> u32 {
-        self.connections.load(Ordering::Relaxed)
-    }
-
     /// Reads and writes a second.
     pub(super) fn per_second(&self, now_ms: u64) -> (u32, u32) {
         (
             self.reads.per_second(now_ms),
             self.writes.per_second(now_ms),
         )
-    }
-}
-
-/// A connection of a user, counted while it lives.
-#[derive(Debug)]
-pub(super) struct UserConnection(Arc<Usage>);
-
-impl UserConnection {
-    pub(super) fn count(usage: &Arc<Usage>) -> Arc<Self> {
-        usage.connections.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self(Arc::clone(usage)))
-    }
-}
-
-impl Drop for UserConnection {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

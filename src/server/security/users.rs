@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use super::account::Account;
-use super::audit::{Actor, Audit};
+use super::audit::Audit;
 use super::directory::{Changed, FIRST_USER, UserDirectory, UserRole};
 use super::network::Network;
 use super::options::SecurityOptions;
@@ -190,7 +190,6 @@ impl Security {
     }
 
     pub(super) fn note(&self, user: Option<&str>, peer: IpAddr, action: &str, code: u8) {
-        let actor = Actor { user, peer };
-        self.audit.note(self.now_ms(), actor, action, code);
+        self.audit.note(self.now_ms(), (user, peer), action, code);
     }
 }

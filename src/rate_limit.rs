@@ -1,18 +1,20 @@
-//! How fast queries may go.
+//! How fast queries, operations in the background, and calls one after the other may go.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+#[cfg(feature = "server")]
 use smallvec::SmallVec;
 
-/// How far queries that were slower than they may be catch up.
+/// How far those that were slower than they may be catch up.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// The longest wait at once.
+#[cfg(feature = "server")]
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// When queries may return their next record; `None` before the first.
+/// When the next record is due; `None` before the first.
 pub(crate) type Due = Arc<Mutex<Option<Instant>>>;
 
 /// Keeps to a number of records a second, together with all limits of the same [`Due`].
@@ -42,12 +44,22 @@ impl RateLimit {
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
         *due = Some(due.map_or(now, |due| due.max(earliest)) + self.each);
     }
+
+    /// Waits until the next record is due, and counts it.
+    pub(crate) fn take(&self) {
+        while let Some(time) = self.wait(Instant::now()) {
+            std::thread::sleep(time);
+        }
+        self.count(Instant::now());
+    }
 }
 
 /// All limits of a query.
+#[cfg(feature = "server")]
 #[derive(Debug)]
 pub(crate) struct Pace(pub(crate) SmallVec<[RateLimit; 2]>);
 
+#[cfg(feature = "server")]
 impl Pace {
     /// How long to wait before the next record, or before another look at aborts, deadlines and the client.
     pub(crate) fn wait(&self) -> Option<Duration> {
