@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::{Args, Subcommand};
 
 use super::CommandOutcome;
+use super::host::HostArguments;
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, check_place};
@@ -33,8 +34,7 @@ pub(crate) struct SizingArguments {
     plan: Option<SizingCommand>,
     /// The directory of a store, an .asb backup (or a directory of them), or JSON lines; files may
     /// be packed by gzip or zstd, and - is standard input.
-    #[cfg_attr(feature = "cluster", arg(required_unless_present = "host"))]
-    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
+    #[arg(required_unless_present = "host")]
     source: Option<PathBuf>,
     /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
     /// given several times.
@@ -70,18 +70,16 @@ pub(crate) struct SizingArguments {
     /// Print a line of comma-separated values for each set instead of text.
     #[arg(help_heading = "Output", long, conflicts_with = "json")]
     csv: bool,
-    #[cfg(feature = "cluster")]
     #[command(flatten)]
     cluster: ClusterSizing,
 }
 
 /// The arguments of `sizing --host`.
-#[cfg(feature = "cluster")]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 struct ClusterSizing {
     #[command(flatten)]
-    host: super::host::HostArguments,
+    host: HostArguments,
     /// The namespace; needed if the cluster has several.
     #[arg(long, value_name = "NAME", requires = "host")]
     namespace: Option<String>,

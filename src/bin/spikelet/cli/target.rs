@@ -7,7 +7,6 @@ use spikelet::cluster::Cluster;
 use spikelet::error::StoreHolder;
 use spikelet::{Namespace, Store};
 
-#[cfg(feature = "cluster")]
 use super::host::HostArguments;
 use crate::failure::{CommandFailure, Result};
 
@@ -26,11 +25,12 @@ impl ReadTarget {
     /// A directory without a store, or a connection that fails.
     pub(super) fn open(
         dir: Option<&Path>,
-        #[cfg(feature = "cluster")] (cluster, namespace): (&HostArguments, Option<&str>),
+        at: &HostArguments,
+        namespace: Option<&str>,
     ) -> Result<(Self, String)> {
         #[cfg(feature = "cluster")]
-        if let Some(host) = cluster.host() {
-            let cluster = cluster.connect(host, namespace)?;
+        if let Some(host) = at.host() {
+            let cluster = at.connect(host, namespace)?;
             return Ok((Self::Cluster(cluster), format!("--host {host}")));
         }
         let dir = dir.unwrap_or(Path::new(""));
