@@ -1,6 +1,7 @@
 //! `contention --host`: rows against a cluster, within limits, and only after a yes.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet::cluster::Cluster;
@@ -93,7 +94,7 @@ impl Reached<'_> {
     /// It holds records, or the cluster refuses.
     pub(super) fn claim(&self) -> Result<Place> {
         let scratch = ScratchSet::claim(&self.cluster, &self.arguments.set)?;
-        Ok(Place::Cluster(scratch))
+        Ok(Place::Cluster(Arc::new(scratch)))
     }
 
     /// Says what would be written where.
