@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(draw(&chart, "c").matches("class=\"r").count(), 4);
         let table = chart.to_table().plain();
         assert_eq!(table[0], "bytes,stored,counted,of the repeats");
-        assert!(table[1].ends_with(",5,000 to 11,000"), "{table:?}");
+        assert!(table[1].ends_with(",\"5,000 to 11,000\""), "{table:?}");
     }
 
     #[test]
