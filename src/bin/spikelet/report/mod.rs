@@ -28,10 +28,7 @@ mod number;
 mod table;
 mod text;
 
-pub(crate) use chart::{
-    Axis, AxisUnit, Band, BarChart, BarSeries, Chart, LineChart, LineSeries, MarkedPlace, Ranges,
-    TimelineLane,
-};
+pub(crate) use chart::{Axis, AxisUnit, Band, Bars, Chart, Lane, MarkedPlace, Ranges, Series};
 pub(crate) use document::{Report, Section, Severity, Verdict};
 pub(crate) use json::to_json;
 pub(crate) use number::{
