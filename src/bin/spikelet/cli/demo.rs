@@ -21,6 +21,7 @@ use self::graph::{Graph, NodeList, edges_max, generate, parse};
 use super::CommandOutcome;
 use super::interrupt::INTERRUPTED;
 use super::print::{ProgressUnit, emit_found, note, progress};
+use super::target::open;
 use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, Section, bytes, count, decimal, duration, key, micros};
 use crate::threads::for_each;
@@ -305,7 +306,7 @@ fn check_dir(dir: &Path, overwrite: bool) -> Result<()> {
             refused("there are files in it, and no store".to_owned())
         };
     }
-    let store = Store::builder().path(dir).read_only(true).open()?;
+    let store = open(dir)?;
     let namespaces = store.namespaces();
     let sets = namespaces.iter().flat_map(Namespace::sets);
     let graph = sets.filter(|set| SETS.contains(&set.name.as_str()));

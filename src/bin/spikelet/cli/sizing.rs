@@ -12,7 +12,9 @@ use super::host::HostArguments;
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, check_place};
 use super::print::{ProgressUnit, emit, emit_form, with_progress};
-use crate::failure::{CommandFailure, Result};
+#[cfg(feature = "cluster")]
+use crate::failure::CommandFailure;
+use crate::failure::Result;
 #[cfg(feature = "cluster")]
 use crate::sizing::{ClusterReading, size_cluster};
 use crate::sizing::{PlanNumbers, SCHEMA_VERSION, Sizing, SizingOptions, plan, size};

@@ -11,7 +11,7 @@ use spikelet::{Digest, Key, Namespace, Store};
 
 use super::until;
 use crate::cli::monitor_client::MonitorAddress;
-use crate::cli::target::{only, only_of};
+use crate::cli::target::{only, only_of, open};
 use crate::failure::{CommandFailure, Result};
 
 /// The subscription that keeps the changes of a program for the move.
@@ -111,7 +111,7 @@ impl MovedStore {
     /// several.
     pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self> {
         if Path::new(source).is_dir() {
-            let store = Store::builder().path(source).read_only(true).open()?;
+            let store = open(Path::new(source))?;
             return Ok(Self::Directory {
                 namespace: only_of(&store, namespace)?,
                 _store: store,
