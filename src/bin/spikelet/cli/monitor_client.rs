@@ -230,6 +230,8 @@ fn header<'h>(head: &'h str, wanted: &str) -> Option<&'h str> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+
     use super::*;
 
     #[test]
@@ -287,6 +289,9 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let answers = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
+            // A request that is not read to its end would reset the connection.
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            assert!(lines.take_while(|line| !line.is_empty()).count() > 1);
             stream.write_all(b"HTTP/1.1 200 OK").unwrap();
         });
         let asked: MonitorAddress = format!("[{address}]:{port}").parse().unwrap();
