@@ -118,6 +118,7 @@ impl MetricsText {
     }
 
     /// Adds a sample. `labels` as they stand between braces.
+    #[cfg(feature = "server")]
     pub(crate) fn add(&mut self, name: &str, kind: &str, labels: &str, value: impl Display) {
         if name != self.last {
             let _ = writeln!(self.text, "# TYPE {name} {kind}");

@@ -176,20 +176,17 @@ impl EndpointShared {
                 *place = stream.try_clone().ok();
             }
             drop(state);
+            let mut channel: Box<dyn Channel + '_> = Box::new(&stream);
             #[cfg(feature = "tls")]
-            let tls = match self.tls.clone().map(rustls::ServerConnection::new) {
-                None => None,
-                Some(Ok(tls)) => Some(tls),
-                Some(Err(_)) => continue,
-            };
-            let mut channel = Channel {
-                socket: &stream,
-                #[cfg(feature = "tls")]
-                tls,
-            };
+            if let Some(tls) = self.tls.clone() {
+                let Ok(tls) = rustls::ServerConnection::new(tls) else {
+                    continue;
+                };
+                channel = Box::new(rustls::StreamOwned::new(tls, &stream));
+            }
             let answer = |request: &HttpRequest<'_>| answer(request, peer.ip());
             // A client that hangs or goes away is not waited for.
-            let _ = serve(&mut channel, self.local_only, answer);
+            let _ = serve(&mut *channel, &stream, self.local_only, answer);
             if let Some(place) = self.state.lock().under_way.get_mut(number) {
                 *place = None;
             }

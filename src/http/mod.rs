@@ -87,13 +87,14 @@ impl Response {
 /// # Errors
 /// If the connection breaks, or the client does not take the answer in time.
 fn serve(
-    stream: &mut Channel<'_>,
+    stream: &mut dyn Channel,
+    socket: &TcpStream,
     local_only: bool,
     answer: impl FnOnce(&HttpRequest<'_>) -> Response,
 ) -> io::Result<()> {
     let began = Instant::now();
     let mut received = Vec::new();
-    let (response, is_read) = match read_head(stream, &mut received, began + ARRIVAL) {
+    let (response, is_read) = match read_head(stream, socket, &mut received, began + ARRIVAL) {
         Ok(true) => match parse(&received, local_only) {
             Ok(request) => (answer(&request), true),
             Err(refused) => (refused, false),
@@ -113,63 +114,39 @@ fn serve(
         response.headers,
     );
     let answer = [head.as_bytes(), &response.body].concat();
-    write_by(stream, &answer, began + PATIENCE)?;
+    write_by(stream, socket, &answer, began + PATIENCE)?;
     stream.end()?;
+    socket.shutdown(std::net::Shutdown::Write)?;
     if !is_read {
-        drain(stream.socket);
+        drain(socket);
     }
     Ok(())
 }
 
 /// The stream of a connection: plain, or encrypted.
-struct Channel<'a> {
-    socket: &'a TcpStream,
-    #[cfg(feature = "tls")]
-    tls: Option<rustls::ServerConnection>,
+trait Channel: Read + Write {
+    /// Tells the client that nothing follows.
+    fn end(&mut self) -> io::Result<()>;
 }
 
-impl Channel<'_> {
+impl Channel for &TcpStream {
     fn end(&mut self) -> io::Result<()> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
-            tls.write_tls(&mut self.socket)?;
-        }
-        self.socket.shutdown(std::net::Shutdown::Write)
-    }
-}
-
-impl Read for Channel<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &mut self.tls {
-            return rustls::Stream::new(tls, &mut self.socket).read(bytes);
-        }
-        self.socket.read(bytes)
-    }
-}
-
-impl Write for Channel<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &mut self.tls {
-            return rustls::Stream::new(tls, &mut self.socket).write(bytes);
-        }
-        self.socket.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &mut self.tls {
-            return rustls::Stream::new(tls, &mut self.socket).flush();
-        }
         Ok(())
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Channel for rustls::StreamOwned<rustls::ServerConnection, &TcpStream> {
+    fn end(&mut self) -> io::Result<()> {
+        self.conn.send_close_notify();
+        self.flush()
     }
 }
 
 /// Reads up to the end of the head. False: the client has closed the connection before.
 fn read_head(
-    stream: &mut Channel<'_>,
+    stream: &mut dyn Channel,
+    socket: &TcpStream,
     head: &mut Vec<u8>,
     deadline: Instant,
 ) -> Result<bool, Response> {
@@ -177,7 +154,7 @@ fn read_head(
     loop {
         let late = || Response::refused("408 Request Timeout", "the request took too long");
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || stream.socket.set_read_timeout(Some(left)).is_err() {
+        if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
             return Err(late());
         }
         let read = match stream.read(&mut chunk) {
@@ -280,13 +257,18 @@ fn is_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || is_loopback(bare)
 }
 
-fn write_by(stream: &mut Channel<'_>, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+fn write_by(
+    stream: &mut dyn Channel,
+    socket: &TcpStream,
+    mut bytes: &[u8],
+    deadline: Instant,
+) -> io::Result<()> {
     while !bytes.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        stream.socket.set_write_timeout(Some(left))?;
+        socket.set_write_timeout(Some(left))?;
         match stream.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),

@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use super::answers::json;
 #[cfg(feature = "backup")]
 use super::records;
-use super::sampler::{ConnectionCount, Sampler};
+use super::sampler::{ConnectionCount, Hidden, Sampler};
 use super::snapshot::StoreSnapshot;
 use super::{changes, metrics};
 #[cfg(feature = "tls")]
@@ -47,9 +47,9 @@ pub struct MonitorBuilder {
     store: Store,
     listen: SocketAddr,
     hot_records: usize,
-    connections: Option<ConnectionCount>,
+    connections: Option<Hidden<ConnectionCount>>,
     serves_records: bool,
-    logins: Option<LoginCheck>,
+    logins: Option<Hidden<LoginCheck>>,
     #[cfg(feature = "tls")]
     tls: Option<TlsIdentity>,
 }
@@ -77,21 +77,14 @@ impl std::fmt::Debug for MonitorLogin<'_> {
 }
 
 /// Checks a login.
-#[derive(Clone)]
-struct LoginCheck(Arc<dyn Fn(&MonitorLogin<'_>) -> bool + Send + Sync>);
-
-impl std::fmt::Debug for LoginCheck {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LoginCheck")
-    }
-}
+type LoginCheck = dyn Fn(&MonitorLogin<'_>) -> bool + Send + Sync;
 
 /// What the threads share.
 #[derive(Debug)]
 struct ListenerShared {
     store: Store,
     serves_records: bool,
-    logins: Option<LoginCheck>,
+    logins: Option<Hidden<LoginCheck>>,
     state: Mutex<ListenerState>,
     /// Woken when the endpoint ends.
     ending: Condvar,
@@ -167,7 +160,7 @@ impl MonitorBuilder {
     /// otherwise.
     #[must_use]
     pub fn connections(mut self, count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        self.connections = Some(ConnectionCount(Arc::new(count)));
+        self.connections = Some(Hidden(Arc::new(count)));
         self
     }
 
@@ -180,7 +173,7 @@ impl MonitorBuilder {
         mut self,
         check: impl Fn(&MonitorLogin<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.logins = Some(LoginCheck(Arc::new(check)));
+        self.logins = Some(Hidden(Arc::new(check)));
         self
     }
 
@@ -264,7 +257,7 @@ fn sample(shared: &ListenerShared, mut sampler: Sampler) {
 }
 
 fn may_ask(shared: &ListenerShared, request: &HttpRequest<'_>, peer: IpAddr) -> bool {
-    let Some(LoginCheck(check)) = &shared.logins else {
+    let Some(Hidden(check)) = &shared.logins else {
         return true;
     };
     let login = BasicLogin::parse(request.authorization);

@@ -1,12 +1,21 @@
 //! Metrics of the monitor: `/metrics`.
 
-use super::snapshot::{CollectionSnapshot, HotRecordSnapshot, StoreSnapshot};
+use std::borrow::Cow;
+
+use super::snapshot::{CollectionSnapshot, HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 use crate::changes::SubscriptionStats;
 use crate::prometheus::{Metric, MetricsForm, MetricsText, OF_STORAGE, escaped, flag};
 use crate::query::IndexStats;
-use crate::stats::NamespaceStats;
-use crate::storage::{SetUsage, Stats};
+use crate::stats::{NamespaceStats, OperationStats};
+use crate::storage::SetUsage;
 use crate::{Namespace, Store, TransactionStats};
+
+const OF_OPERATIONS: [Metric<OperationStats>; 1] = [("operations_total", |s| s.count as f64)];
+
+/// By result code.
+const OF_ERRORS: [Metric<u64>; 1] = [("errors_total", |times| *times as f64)];
+
+const OF_SERVER: [Metric<u64>; 1] = [("connections", |connections| *connections as f64)];
 
 const OF_SETS: [Metric<SetUsage>; 2] = [
     ("set_records", |s| s.records as f64),
@@ -66,121 +75,99 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
     let mut metrics = MetricsText::new(form);
     let mut namespaces = store.namespaces();
     namespaces.sort_by(|a, b| a.name().cmp(b.name()));
-    let stats = each(&namespaces, |of| vec![(vec![], of.stats())]);
-    let of_storage: Vec<(String, &Stats)> = stats
+    let stats: Vec<(&str, NamespaceStats)> = namespaces
         .iter()
-        .map(|(labels, stats)| (labels.clone(), &stats.storage))
+        .map(|of| (of.name(), of.stats()))
         .collect();
-    metrics.add_all(&OF_STORAGE, &of_storage);
-    render_operations(&stats, &mut metrics);
-    let transactions = each(&namespaces, |of| vec![(vec![], of.transaction_stats())]);
+    let namespaces: Vec<(&str, &Namespace)> = namespaces.iter().map(|of| (of.name(), of)).collect();
+    metrics.add_all(&OF_STORAGE, &each(&stats, |of| [(vec![], &of.storage)]));
+    let operations = each(&stats, |of| {
+        let operations = of.operations.iter();
+        operations.map(|one| (vec![("kind", one.kind.name().into())], one))
+    });
+    metrics.add_all(&OF_OPERATIONS, &operations);
+    let name = "spikelet_operation_seconds";
+    metrics.describe(name, "histogram");
+    for (labels, operation) in &operations {
+        metrics.histogram(name, labels, &operation.latency);
+    }
+    let errors = each(&stats, |of| {
+        let errors = of.errors.iter();
+        errors.map(|(code, times)| (vec![("code", code.to_string().into())], times))
+    });
+    metrics.add_all(&OF_ERRORS, &errors);
+    let transactions = each(&namespaces, |of| [(vec![], of.transaction_stats())]);
     metrics.add_all(&OF_TRANSACTIONS, &transactions);
     let sets = each(&namespaces, |of| {
-        let named = |set: SetUsage| (vec![("set", set.name.clone())], set);
-        of.sets().into_iter().map(named).collect()
+        let sets = of.sets().into_iter();
+        sets.map(|set| (vec![("set", set.name.clone().into())], set))
     });
     metrics.add_all(&OF_SETS, &sets);
     let indexes = each(&namespaces, |of| {
         let named = |index: IndexStats| {
             let set = index.set.as_deref().unwrap_or_default().to_owned();
-            (vec![("set", set), ("index", index.name.to_string())], index)
+            let name = index.name.to_string();
+            (vec![("set", set.into()), ("index", name.into())], index)
         };
-        of.indexes().into_iter().map(named).collect()
+        of.indexes().into_iter().map(named)
     });
     metrics.add_all(&OF_SECONDARY_INDEXES, &indexes);
     let subscriptions = each(&namespaces, |of| {
-        let named =
-            |stats: SubscriptionStats| (vec![("subscription", stats.name.to_string())], stats);
         let all = of.changes().subscriptions().into_iter();
-        all.map(named).collect()
+        all.map(|one| (vec![("subscription", one.name.to_string().into())], one))
     });
     metrics.add_all(&OF_SUBSCRIPTIONS, &subscriptions);
-    render_hot(latest, &mut metrics);
+    let looked: Vec<(&str, &NamespaceSnapshot)> = latest
+        .namespaces
+        .iter()
+        .map(|of| (of.name.as_str(), of))
+        .collect();
+    let hot = each(&looked, |of| {
+        of.hot.iter().map(|hot| {
+            let [set, key] = [&hot.set, &hot.key].map(|name| name.as_deref().unwrap_or_default());
+            let digest = hot.digest.as_str();
+            (
+                vec![
+                    ("set", set.into()),
+                    ("key", key.into()),
+                    ("digest", digest.into()),
+                ],
+                hot,
+            )
+        })
+    });
+    metrics.add_all(&OF_HOT_RECORDS, &hot);
+    let collections = each(&looked, |of| {
+        of.collections.iter().map(|one| {
+            let [set, key, bin] = [&one.set, &one.key, &one.bin].map(|name| name.as_str().into());
+            (vec![("set", set), ("key", key), ("bin", bin)], one)
+        })
+    });
+    metrics.add_all(&OF_COLLECTIONS, &collections);
     if let Some(connections) = latest.connections {
-        let name = "spikelet_connections";
-        metrics.describe(name, "gauge");
-        metrics.add(name, "gauge", "", connections);
+        metrics.add_all(&OF_SERVER, &[(String::new(), connections)]);
     }
     metrics.into_text()
 }
 
-/// Returns the things of all namespaces with their labels, of which the namespace is the first.
-fn each<T>(
-    namespaces: &[Namespace],
-    of: impl Fn(&Namespace) -> Vec<(Vec<(&'static str, String)>, T)>,
+/// Names of labels with their values.
+type Labels<'v> = Vec<(&'static str, Cow<'v, str>)>;
+
+/// Returns the things of all namespaces with their labels as they stand between braces, of which the
+/// namespace is the first.
+fn each<'n, N, T, I: IntoIterator<Item = (Labels<'n>, T)>>(
+    namespaces: &'n [(&str, N)],
+    of: impl Fn(&'n N) -> I,
 ) -> Vec<(String, T)> {
     let mut all = Vec::new();
-    for namespace in namespaces {
-        for (names, one) in of(namespace) {
-            let names = names.iter().map(|(name, value)| (*name, value.as_str()));
-            let names = std::iter::once(("namespace", namespace.name())).chain(names);
-            all.push((labels(&names.collect::<Vec<_>>()), one));
+    for (namespace, of_it) in namespaces {
+        for (labels, one) in of(of_it) {
+            let mut text = format!("namespace=\"{}\"", escaped(namespace));
+            for (name, value) in labels {
+                text += &format!(",{name}=\"{}\"", escaped(&value));
+            }
+            all.push((text, one));
         }
     }
     all
-}
-
-fn render_operations(stats: &[(String, NamespaceStats)], metrics: &mut MetricsText) {
-    let all = || {
-        stats.iter().flat_map(|(namespace, stats)| {
-            let of_kind = move |operation| (format!("{namespace},"), operation);
-            stats.operations.iter().map(of_kind)
-        })
-    };
-    let kind = |name: &str| labels(&[("kind", name)]);
-    let name = "spikelet_operations_total";
-    metrics.describe(name, "counter");
-    for (labels, operation) in all() {
-        let labels = labels + &kind(operation.kind.name());
-        metrics.add(name, "counter", &labels, operation.count);
-    }
-    let name = "spikelet_operation_seconds";
-    metrics.describe(name, "histogram");
-    for (labels, operation) in all() {
-        let labels = labels + &kind(operation.kind.name());
-        metrics.histogram(name, &labels, &operation.latency);
-    }
-    let name = "spikelet_errors_total";
-    metrics.describe(name, "counter");
-    for (namespace, stats) in stats {
-        for (code, count) in &stats.errors {
-            let labels = format!("{namespace},{}", labels(&[("code", &code.to_string())]));
-            metrics.add(name, "counter", &labels, count);
-        }
-    }
-}
-
-fn render_hot(latest: &StoreSnapshot, metrics: &mut MetricsText) {
-    let (mut hot, mut collections) = (Vec::new(), Vec::new());
-    for namespace in &latest.namespaces {
-        let name = namespace.name.as_str();
-        hot.extend(namespace.hot.iter().map(|hot| {
-            let names = [
-                ("namespace", name),
-                ("set", hot.set.as_deref().unwrap_or_default()),
-                ("key", hot.key.as_deref().unwrap_or_default()),
-                ("digest", &hot.digest),
-            ];
-            (labels(&names), hot)
-        }));
-        collections.extend(namespace.collections.iter().map(|one| {
-            let names = [
-                ("namespace", name),
-                ("set", one.set.as_str()),
-                ("key", &one.key),
-                ("bin", &one.bin),
-            ];
-            (labels(&names), one)
-        }));
-    }
-    metrics.add_all(&OF_HOT_RECORDS, &hot);
-    metrics.add_all(&OF_COLLECTIONS, &collections);
-}
-
-/// Writes labels as they stand between braces.
-fn labels(pairs: &[(&str, &str)]) -> String {
-    let pairs = pairs
-        .iter()
-        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-    pairs.collect::<Vec<_>>().join(",")
 }

@@ -28,40 +28,36 @@ const GENERATION_MAX: u64 = 65_535;
 pub(super) struct Sampler {
     store: Store,
     most: usize,
-    connections: Option<ConnectionCount>,
-    before: Option<LastCounts>,
+    connections: Option<Hidden<ConnectionCount>>,
+    /// When it looked before, and what it counted in each namespace, for the rates of the next look.
+    before: Option<(Instant, HashMap<String, NamespaceCounts>)>,
 }
 
 /// Says how many connections of clients there are.
-#[derive(Clone)]
-pub(super) struct ConnectionCount(pub(super) Arc<dyn Fn() -> u64 + Send + Sync>);
+pub(super) type ConnectionCount = dyn Fn() -> u64 + Send + Sync;
 
-impl fmt::Debug for ConnectionCount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ConnectionCount")
+/// A function of the caller's, which cannot be shown.
+pub(super) struct Hidden<F: ?Sized>(pub(super) Arc<F>);
+
+impl<F: ?Sized> Clone for Hidden<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 
-/// The counts of one look, for the rates of the next.
-#[derive(Debug)]
-struct LastCounts {
-    at: Instant,
-    namespaces: HashMap<String, NamespaceCounts>,
+impl<F: ?Sized> fmt::Debug for Hidden<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden")
+    }
 }
 
 #[derive(Debug)]
 struct NamespaceCounts {
     stats: NamespaceStats,
     last_lsn: u64,
-    hot: HashMap<Digest, HotCounts>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct HotCounts {
-    waits: u64,
-    busy: u64,
-    /// `None`: the record was not looked at, or there was none.
-    generation: Option<u16>,
+    /// Waits, refusals and generation of hot records. `None`: the record was not looked at, or there
+    /// was none.
+    hot: HashMap<Digest, (u64, u64, Option<u16>)>,
 }
 
 /// The findings of a look at one record.
@@ -96,7 +92,11 @@ impl StoreSnapshot {
 
 impl Sampler {
     /// Looks at up to `most` hot records of each namespace.
-    pub(super) fn new(store: Store, most: usize, connections: Option<ConnectionCount>) -> Self {
+    pub(super) fn new(
+        store: Store,
+        most: usize,
+        connections: Option<Hidden<ConnectionCount>>,
+    ) -> Self {
         Self {
             store,
             most: most.min(HOT_KEYS_MAX),
@@ -107,27 +107,22 @@ impl Sampler {
 
     /// Looks at the store. `now` does not go backwards from call to call.
     pub(super) fn sample(&mut self, now: Instant) -> StoreSnapshot {
-        let interval = self
-            .before
+        let before = self.before.take();
+        let interval = before
             .as_ref()
-            .map(|before| now.saturating_duration_since(before.at))
+            .map(|(at, _)| now.saturating_duration_since(*at))
             .filter(|interval| !interval.is_zero());
-        let mut look = LastCounts {
-            at: now,
-            namespaces: HashMap::new(),
-        };
+        let mut counted = HashMap::new();
         let mut namespaces: Vec<_> = Vec::new();
         for namespace in self.store.namespaces() {
-            let before = self
-                .before
-                .as_ref()
-                .and_then(|before| before.namespaces.get(namespace.name()));
+            let before = before.as_ref();
+            let before = before.and_then(|(_, counted)| counted.get(namespace.name()));
             let (snapshot, counts) = sample_namespace(&namespace, self.most, before.zip(interval));
-            look.namespaces.insert(snapshot.name.clone(), counts);
+            counted.insert(snapshot.name.clone(), counts);
             namespaces.push(snapshot);
         }
         namespaces.sort_by(|a, b| a.name.cmp(&b.name));
-        self.before = Some(look);
+        self.before = Some((now, counted));
         StoreSnapshot {
             schema_version: SCHEMA_VERSION,
             at_unix_ms: unix_ms(std::time::SystemTime::now()),
@@ -187,14 +182,9 @@ fn sample_namespace(
     for (place, hot) in namespace.hot_records(HOT_KEYS_MAX).iter().enumerate() {
         let looked = (place < most).then(|| look_at(namespace, &hot.digest));
         let looked = looked.flatten();
-        counts.hot.insert(
-            hot.digest,
-            HotCounts {
-                waits: hot.waits,
-                busy: hot.busy,
-                generation: looked.as_ref().map(|looked| looked.generation),
-            },
-        );
+        let generation = looked.as_ref().map(|looked| looked.generation);
+        let seen = (hot.waits, hot.busy, generation);
+        counts.hot.insert(hot.digest, seen);
         if place < most {
             add_collections(namespace, hot, looked.as_ref(), &mut collections);
             let rates = before.map(|(before, interval)| (before, &counts, interval));
@@ -202,14 +192,10 @@ fn sample_namespace(
         }
     }
     for recent in namespace.recent_transitions() {
-        let root = namespace.key_hash().digest(&recent.set, &recent.key);
-        let key = told(&recent.key);
-        if let Some(RecordInfo::Root(found)) = look_at(namespace, &root).map(|looked| looked.info) {
-            insert_collections(&recent.set, &key, found, &mut collections);
-        }
+        add_of_root(namespace, &recent.set, &recent.key, &mut collections);
         snapshot.transitions.push(TransitionSnapshot {
+            key: told(&recent.key),
             set: recent.set.into(),
-            key,
             bin: recent.bin.into(),
             transition: recent.transition.to_string(),
             shards: recent.shards,
@@ -298,13 +284,17 @@ fn add_collections(
             insert_collections(&looked.set, &key, found.clone(), collections);
         }
         RecordInfo::Companion { root, .. } => {
-            let digest = namespace.key_hash().digest(&looked.set, root);
-            if let Some(RecordInfo::Root(found)) =
-                look_at(namespace, &digest).map(|looked| looked.info)
-            {
-                insert_collections(&looked.set, &told(root), found, collections);
-            }
+            add_of_root(namespace, &looked.set, root, collections);
         }
+    }
+}
+
+/// Adds the collections of a root.
+fn add_of_root(namespace: &Namespace, set: &str, root: &Key<'_>, collections: &mut Collections) {
+    let digest = namespace.key_hash().digest(set, root);
+    let looked = look_at(namespace, &digest);
+    if let Some(RecordInfo::Root(found)) = looked.map(|looked| looked.info) {
+        insert_collections(set, &told(root), found, collections);
     }
 }
 
@@ -344,20 +334,13 @@ fn hot_snapshot(
         ..HotRecordSnapshot::default()
     };
     if let Some((before, now, interval)) = rates {
-        let then = before.hot.get(&hot.digest);
-        let (waits, busy) = then.map_or((0, 0), |then| (then.waits, then.busy));
+        let then = before.hot.get(&hot.digest).copied();
+        let (waits, busy, then) = then.unwrap_or_default();
         snapshot.waits_per_s = Some(per_second(growth(waits, hot.waits), interval));
         snapshot.key_busy_per_s = Some(per_second(growth(busy, hot.busy), interval));
-        let generation = then.and_then(|then| then.generation);
-        let writes = generation
-            .zip(looked.as_ref().map(|looked| looked.generation))
-            .and_then(|(then, generation)| {
-                writes_between(
-                    then,
-                    generation,
-                    now.last_lsn.saturating_sub(before.last_lsn),
-                )
-            });
+        let all = now.last_lsn.saturating_sub(before.last_lsn);
+        let generations = then.zip(looked.as_ref().map(|looked| looked.generation));
+        let writes = generations.and_then(|(then, now)| writes_between(then, now, all));
         snapshot.writes_per_s = writes.map(|writes| per_second(writes, interval));
     }
     if let Some(looked) = looked {

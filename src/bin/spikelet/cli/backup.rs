@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use spikelet::Store;
 use spikelet::backup::{BackupError, BackupOptions, BackupSummary, Blobs, save};
 
 use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::host_and_port;
-use super::print::{ProgressUnit, emit_found, note, progress};
+use super::print::{ProgressUnit, emit_found, note, with_progress};
+use super::target::open;
 use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, bytes, count};
 
@@ -144,22 +144,19 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome> {
     if arguments.compact {
         options.blobs = Blobs::Raw;
     }
-    let store = Store::builder().path(dir).read_only(true).open()?;
+    let store = open(dir)?;
     let namespaces = store.namespaces().into_iter();
     let wanted = namespaces.filter(|namespace| {
         let name = arguments.namespace.as_deref();
         name.is_none_or(|name| name == namespace.name())
     });
-    let bar = progress(
-        "saving",
-        wanted.map(|namespace| namespace.stats().records).sum(),
-        ProgressUnit::Count("records"),
-    );
+    let total = wanted.map(|namespace| namespace.stats().records).sum();
     options.cancel = Some(on_interrupt("the files written so far are removed")?);
-    let summary = save(&store, &arguments.out, &options, &mut |records| {
-        bar.set_position(records);
+    let summary = with_progress("saving", ProgressUnit::Count("records"), |told| {
+        save(&store, &arguments.out, &options, &mut |records| {
+            told(records, total);
+        })
     });
-    bar.finish_and_clear();
     let summary = match summary {
         Err(BackupError::Cancelled) => {
             note(&format!(

@@ -12,6 +12,7 @@ use clap::{Arg, Args};
 
 use self::values::{ROWS_MAX, conditions, next_rate, positive, series, too_many};
 use super::CommandOutcome;
+use super::host::HostArguments;
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, empty, unwritable, writable};
 use super::print::{ProgressUnit, emit, emit_form, note, progress};
@@ -21,6 +22,7 @@ use crate::contention::{
     write_histograms,
 };
 use crate::failure::{CommandFailure, Result};
+use crate::units;
 
 /// Virtual rows begin at 2026-01-01T00:00:00Z.
 const VIRTUAL_START_SECONDS: u64 = 1_767_225_600;
@@ -56,8 +58,7 @@ pub(crate) struct ContentionArguments {
     settings: Settings,
     /// Run nothing: compare the stores that a run with --dir has left, killed or not, with what it
     /// had acknowledged.
-    #[arg(help_heading = "Output", long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv"])]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
+    #[arg(help_heading = "Output", long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv", "host"])]
     check: Option<PathBuf>,
     /// How many times the mean rate a burst has, for the guideline of 50 writes a second.
     #[arg(help_heading = "Limits", long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
@@ -101,9 +102,37 @@ pub(crate) struct ContentionArguments {
     /// Print a line of comma-separated values for each row instead of text.
     #[arg(help_heading = "Output", long, conflicts_with = "json")]
     csv: bool,
-    #[cfg(feature = "cluster")]
     #[command(flatten)]
-    cluster: cluster::ClusterContention,
+    cluster: ClusterContention,
+}
+
+/// The arguments of `contention --host`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+struct ClusterContention {
+    #[command(flatten)]
+    host: HostArguments,
+    /// The namespace; needed if the cluster has several.
+    #[arg(long, value_name = "NAME", requires = "host")]
+    namespace: Option<String>,
+    /// The set that is written to. It must hold no records, and holds none afterwards.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "host",
+        default_value = "spikelet-contention"
+    )]
+    set: String,
+    /// Write to the cluster without asking.
+    #[arg(long, requires = "host")]
+    yes: bool,
+    /// Write no more than this often a second, retries included: rates beyond it are refused, and
+    /// --writers wait for their turn.
+    #[arg(long, value_name = "W", requires = "host", default_value_t = 1_000.0, value_parser = positive)]
+    max_rate: f64,
+    /// Refuse rows with more bytes of records than this: 64MiB.
+    #[arg(long, value_name = "SIZE", requires = "host", default_value = "64MiB", value_parser = units::bytes)]
+    max_size: u64,
 }
 
 /// Lets a value be a negative number, so that its own check refuses it and says what it may be.

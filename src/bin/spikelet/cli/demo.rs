@@ -21,8 +21,9 @@ use self::graph::{Graph, NodeList, edges_max, generate, parse};
 use super::CommandOutcome;
 use super::interrupt::INTERRUPTED;
 use super::print::{ProgressUnit, emit_found, note, progress};
+use super::target::open;
 use crate::failure::{CommandFailure, Result};
-use crate::report::{Report, Section, bytes, count, decimal, duration, key};
+use crate::report::{Report, Section, bytes, count, decimal, duration, key, micros};
 use crate::threads::for_each;
 
 /// The demo has a namespace of its own.
@@ -305,7 +306,7 @@ fn check_dir(dir: &Path, overwrite: bool) -> Result<()> {
             refused("there are files in it, and no store".to_owned())
         };
     }
-    let store = Store::builder().path(dir).read_only(true).open()?;
+    let store = open(dir)?;
     let namespaces = store.namespaces();
     let sets = namespaces.iter().flat_map(Namespace::sets);
     let graph = sets.filter(|set| SETS.contains(&set.name.as_str()));
@@ -501,14 +502,13 @@ fn measure_records(namespace: &Namespace, figures: &mut DemoFigures) -> Result<(
 
 impl DemoFigures {
     fn report(&self, arguments: &DemoArguments, source: &str, answers: Section) -> Report {
-        let micros = |micros: f64| duration(Duration::from_secs_f64(micros / 1e6));
         let times = |number: u64| format!("{} times", count(number));
         let each = match arguments.batch {
             1 => "latency of an edge",
             _ => "latency of a batch",
         };
         let (edges, threads) = (count(self.edges), arguments.threads());
-        let took = duration(Duration::from_secs_f64(self.load_s));
+        let took = micros(self.load_s * 1e6);
         let fate = arguments.dir.as_ref().map_or_else(
             || "a temporary directory, removed at the end".to_owned(),
             |dir| dir.display().to_string(),
@@ -536,7 +536,7 @@ impl DemoFigures {
         } else {
             "by reading the log"
         };
-        let opened = duration(Duration::from_secs_f64(self.reopen_ms / 1e3));
+        let opened = micros(self.reopen_ms * 1e3);
         let (verified, index) = (
             count(self.verified_edges),
             decimal(self.index_bytes_per_record, 1),

@@ -3,20 +3,30 @@
 use std::path::PathBuf;
 
 use clap::Args;
+#[cfg(feature = "cluster")]
 use spikelet::cluster::{Cluster, ClusterBuilder, TlsFiles};
 
+#[cfg(feature = "cluster")]
 use super::first_line;
+#[cfg(feature = "cluster")]
 use crate::failure::{CommandFailure, Result};
 
 /// Where the password may stand, so that no list of processes shows it.
+#[cfg(feature = "cluster")]
 const PASSWORD_VARIABLE: &str = "SPIKELET_PASSWORD";
 
-/// Which cluster, and how to connect to it.
+/// Which cluster, and how to connect to it. A build without clusters refuses `--host`, which all
+/// other options need.
 #[derive(Clone, Debug, Args)]
+#[cfg_attr(
+    not(feature = "cluster"),
+    command(next_help_heading = "Not in this build, which lacks the feature cluster")
+)]
 pub(crate) struct HostArguments {
     /// Look at a cluster: one of its nodes, or several, separated by commas; HOST:NAME:PORT gives
     /// the name in its certificate.
     #[arg(long, value_name = "HOST[:PORT]")]
+    #[cfg_attr(not(feature = "cluster"), arg(value_parser = without_cluster))]
     host: Option<String>,
     /// Log in as this user. The password comes from --password-file, or from the variable
     /// SPIKELET_PASSWORD.
@@ -44,12 +54,20 @@ pub(crate) struct HostArguments {
     tls_key: Option<PathBuf>,
 }
 
+#[cfg(not(feature = "cluster"))]
+fn without_cluster(_: &str) -> Result<String, String> {
+    Err(super::not_built("clusters", "cluster"))
+}
+
 impl HostArguments {
     /// Returns the host, if a cluster is asked for.
     pub(crate) fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
+}
 
+#[cfg(feature = "cluster")]
+impl HostArguments {
     /// Connects to the cluster.
     ///
     /// # Errors

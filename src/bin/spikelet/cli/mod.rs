@@ -22,7 +22,6 @@ mod backup;
 mod changes;
 mod contention;
 mod demo;
-#[cfg(feature = "cluster")]
 mod host;
 mod interrupt;
 mod monitor_client;
@@ -47,7 +46,9 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::failure::{CommandFailure, Result};
+#[cfg(any(feature = "cluster", feature = "server"))]
+use crate::failure::CommandFailure;
+use crate::failure::Result;
 
 /// A record store that lives inside a service: try it out, and look at stored data.
 #[derive(Debug, Parser)]
@@ -189,11 +190,10 @@ fn first_line(file: &std::path::Path) -> Result<String> {
     }
 }
 
-#[cfg(not(all(feature = "cluster", feature = "server")))]
-fn not_built(command: &str, feature: &str) -> CommandFailure {
-    CommandFailure::Input(format!(
-        "this program was built without `{command}`: build it with `--features cli,{feature}`"
-    ))
+/// Says how to build a program with a command or option that this one lacks.
+#[cfg(not(all(feature = "cluster", feature = "server", feature = "tls")))]
+fn not_built(what: &str, features: &str) -> String {
+    format!("this program was built without {what}: build it with `--features cli,{features}`")
 }
 
 /// Runs the program with the arguments of the process.
@@ -206,7 +206,7 @@ pub(crate) fn run() -> ExitCode {
         #[cfg(feature = "cluster")]
         Command::Move(arguments) => move_store::run(&arguments),
         #[cfg(not(feature = "cluster"))]
-        Command::Move(_) => Err(not_built("move", "cluster")),
+        Command::Move(_) => Err(not_built("`move`", "cluster").into()),
         Command::Relations(arguments) => relations::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
@@ -214,7 +214,7 @@ pub(crate) fn run() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Serve(arguments) => serve::run(&arguments),
         #[cfg(not(feature = "server"))]
-        Command::Serve(_) => Err(not_built("serve", "server")),
+        Command::Serve(_) => Err(not_built("`serve`", "server").into()),
         Command::Sizing(arguments) => sizing::run(&arguments),
         Command::Shards(arguments) => shards::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
@@ -227,4 +227,40 @@ pub(crate) fn run() -> ExitCode {
         },
         ExitCode::from,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_of_all_commands_are_consistent() {
+        ProgramArguments::command().debug_assert();
+    }
+
+    #[cfg(not(all(feature = "cluster", feature = "server", feature = "tls")))]
+    #[test]
+    fn an_option_that_this_build_lacks_names_the_feature_to_build_with() {
+        let asked = [
+            #[cfg(not(feature = "cluster"))]
+            ("cluster", "contention --host 10.0.0.1 --yes"),
+            #[cfg(not(feature = "cluster"))]
+            ("cluster", "sizing --all --host 10.0.0.1"),
+            #[cfg(not(feature = "cluster"))]
+            ("cluster", "relations --host 10.0.0.1 --user ada"),
+            #[cfg(not(feature = "cluster"))]
+            ("cluster", "shards --host 10.0.0.1 key"),
+            #[cfg(all(feature = "server", not(feature = "tls")))]
+            ("server,tls", "serve --tls-cert a.pem --tls-key b.pem"),
+            #[cfg(all(feature = "server", not(feature = "tls")))]
+            ("server,tls", "serve --tls-listen 127.0.0.1:0"),
+        ];
+        for (features, words) in asked {
+            let words = std::iter::once("spikelet").chain(words.split(' '));
+            let refused = ProgramArguments::try_parse_from(words).unwrap_err();
+            let expected = format!("build it with `--features cli,{features}`");
+            assert!(refused.to_string().contains(&expected), "{refused}");
+            assert_eq!(refused.exit_code(), 2);
+        }
+    }
 }

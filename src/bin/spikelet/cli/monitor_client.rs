@@ -163,7 +163,9 @@ impl MonitorAddress {
 
     fn ask(&self, target: &str) -> io::Result<Vec<u8>> {
         let mut last = io::Error::other("the host has no address");
-        for addr in self.to_string().to_socket_addrs()? {
+        // In brackets, an address with the name of its interface would be looked up as a name.
+        let host = self.host.trim_matches(['[', ']']);
+        for addr in (host, self.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&addr, PATIENCE) {
                 Ok(stream) => return self.ask_over(stream, target),
                 Err(error) => last = error,
@@ -228,6 +230,8 @@ fn header<'h>(head: &'h str, wanted: &str) -> Option<&'h str> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+
     use super::*;
 
     #[test]
@@ -238,6 +242,7 @@ mod tests {
             ("[::1]:80", "[::1]:80"),
             ("::1", "[::1]:9146"),
             ("[::1]", "[::1]:9146"),
+            ("fe80::1%eth0", "[fe80::1%eth0]:9146"),
         ] {
             let address = text
                 .parse::<MonitorAddress>()
@@ -257,5 +262,40 @@ mod tests {
         ] {
             assert!(text.parse::<MonitorAddress>().is_err(), "{text}");
         }
+    }
+
+    /// Returns an address of this machine that is valid on one of its links only, with the name of
+    /// that interface.
+    fn link_local() -> Option<String> {
+        let known = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
+        let mut known = known.lines().map(str::split_whitespace);
+        known.find_map(|mut fields| {
+            let address = fields.next().filter(|digits| digits.starts_with("fe80"))?;
+            let address = Ipv6Addr::from(u128::from_str_radix(address, 16).ok()?);
+            Some(format!("{address}%{}", fields.last()?))
+        })
+    }
+
+    #[test]
+    fn an_address_with_its_interface_is_asked() {
+        // Not every machine has such an address, and not every sandbox lets it be bound.
+        let bound = link_local().and_then(|address| {
+            let listener = std::net::TcpListener::bind((address.as_str(), 0)).ok()?;
+            Some((address, listener))
+        });
+        let Some((address, listener)) = bound else {
+            return;
+        };
+        let port = listener.local_addr().unwrap().port();
+        let answers = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // A request that is not read to its end would reset the connection.
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            assert!(lines.take_while(|line| !line.is_empty()).count() > 1);
+            stream.write_all(b"HTTP/1.1 200 OK").unwrap();
+        });
+        let asked: MonitorAddress = format!("[{address}]:{port}").parse().unwrap();
+        assert_eq!(asked.ask("/").unwrap(), b"HTTP/1.1 200 OK");
+        answers.join().unwrap();
     }
 }

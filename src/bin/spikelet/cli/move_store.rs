@@ -413,23 +413,18 @@ impl Move<'_> {
         &self,
         call: impl Fn(&Cluster) -> Vec<spikelet::Result<T>>,
     ) -> Result<Vec<spikelet::Result<T>>> {
-        let begun = Instant::now();
-        loop {
-            let results = call(&self.cluster);
-            let passing = results.iter().find_map(|result| {
-                let error = result.as_ref().err()?;
-                (error.is_retryable() || error.in_doubt()).then_some(error)
-            });
-            match passing {
-                None => return Ok(results),
-                Some(error) if begun.elapsed() > PATIENCE => {
-                    return Err(CommandFailure::Input(format!(
-                        "{error}: the cluster did not take it for {PATIENCE:?}; the same command goes on from {}",
-                        self.arguments.resume.display()
-                    )));
-                }
-                Some(_) => std::thread::sleep(PAUSE),
-            }
+        let passing = |results: &Vec<spikelet::Result<T>>| {
+            let mut errors = results.iter().filter_map(|result| result.as_ref().err());
+            let error = errors.find(|error| error.is_retryable() || error.in_doubt());
+            error.map(ToString::to_string)
+        };
+        let results = until(|| call(&self.cluster), |results| passing(results).is_none());
+        match passing(&results) {
+            None => Ok(results),
+            Some(error) => Err(CommandFailure::Input(format!(
+                "{error}: the cluster did not take it for {PATIENCE:?}; the same command goes on from {}",
+                self.arguments.resume.display()
+            ))),
         }
     }
 
@@ -458,6 +453,18 @@ impl Move<'_> {
             self.noted = Instant::now();
             note(&text(&self.report));
         }
+    }
+}
+
+/// Asks again and again until an answer is enough, or patience ends. Returns the last answer.
+fn until<T>(ask: impl Fn() -> T, is_enough: impl Fn(&T) -> bool) -> T {
+    let begun = Instant::now();
+    loop {
+        let answer = ask();
+        if is_enough(&answer) || begun.elapsed() >= PATIENCE {
+            return answer;
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -12,6 +12,7 @@ use spikelet::relation::{
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
 use super::CommandOutcome;
+use super::host::HostArguments;
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
 use crate::failure::{CommandFailure, Result};
@@ -21,11 +22,7 @@ use crate::report::{Report, ReportTable, Section, bytes, count, key};
 #[derive(Debug, Args)]
 pub(crate) struct RelationsArguments {
     /// The directory of the store; left out with --host.
-    #[cfg_attr(
-        feature = "cluster",
-        arg(required_unless_present = "host", conflicts_with = "host")
-    )]
-    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
+    #[arg(required_unless_present = "host", conflicts_with = "host")]
     dir: Option<PathBuf>,
     /// Look into this namespace only.
     #[arg(long, value_name = "NAME")]
@@ -36,9 +33,8 @@ pub(crate) struct RelationsArguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    #[cfg(feature = "cluster")]
     #[command(flatten)]
-    cluster: super::host::HostArguments,
+    cluster: HostArguments,
 }
 
 /// The object that `--json` prints.
@@ -81,11 +77,7 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome> {
 
 fn find(arguments: &RelationsArguments) -> Result<FoundRelations> {
     let (name, asked) = (arguments.name.as_deref(), arguments.namespace.as_deref());
-    let (target, path) = ReadTarget::open(
-        arguments.dir.as_deref(),
-        #[cfg(feature = "cluster")]
-        (&arguments.cluster, asked),
-    )?;
+    let (target, path) = ReadTarget::open(arguments.dir.as_deref(), &arguments.cluster, asked)?;
     let relations = match target {
         ReadTarget::Store(store) => {
             let mut found = Vec::new();

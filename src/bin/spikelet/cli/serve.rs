@@ -96,20 +96,20 @@ pub(crate) struct ServeArguments {
     )]
     audit_data: Vec<String>,
     /// Listen on this address, too, for encrypted connections. The certificate counts for --metrics and --monitor as well.
-    #[cfg(feature = "tls")]
     #[arg(long, value_name = "HOST:PORT", requires = "tls_cert")]
+    #[cfg_attr(not(feature = "tls"), arg(help_heading = WITHOUT_TLS, value_parser = without_tls::<String>))]
     tls_listen: Option<String>,
     /// The certificate (PEM) of the server, with those up to its root.
-    #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[cfg_attr(not(feature = "tls"), arg(help_heading = WITHOUT_TLS, value_parser = without_tls::<PathBuf>))]
     tls_cert: Option<PathBuf>,
     /// The key (PEM) of that certificate.
-    #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[cfg_attr(not(feature = "tls"), arg(help_heading = WITHOUT_TLS, value_parser = without_tls::<PathBuf>))]
     tls_key: Option<PathBuf>,
     /// Refuse clients without a certificate that one of these (PEM) has signed.
-    #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[cfg_attr(not(feature = "tls"), arg(help_heading = WITHOUT_TLS, value_parser = without_tls::<PathBuf>))]
     tls_client_ca: Option<PathBuf>,
     /// Listen where other machines reach it though there is no --security: each of them may read, change and delete
     /// all records.
@@ -121,6 +121,15 @@ pub(crate) struct ServeArguments {
     /// Close connections that send no request for this many seconds; 0: never.
     #[arg(long)]
     idle_seconds: Option<u64>,
+}
+
+/// The heading of options that are refused.
+#[cfg(not(feature = "tls"))]
+const WITHOUT_TLS: &str = "Not in this build, which lacks the feature tls";
+
+#[cfg(not(feature = "tls"))]
+fn without_tls<T>(_: &str) -> Result<T, String> {
+    Err(super::not_built("encryption", "server,tls"))
 }
 
 /// Serves until the process is asked to end.

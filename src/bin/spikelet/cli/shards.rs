@@ -13,6 +13,7 @@ use spikelet::storage::SetUsage;
 use spikelet::{Key, Store};
 
 use super::CommandOutcome;
+use super::host::HostArguments;
 use super::print::emit_found;
 use super::target::{ReadTarget, namespaces};
 use crate::failure::{CommandFailure, Result};
@@ -22,11 +23,7 @@ use crate::report::{Report, ReportTable, Section, bytes, count, key};
 #[derive(Debug, Args)]
 pub(crate) struct ShardsArguments {
     /// The directory of the store; left out with --host.
-    #[cfg_attr(
-        feature = "cluster",
-        arg(required_unless_present = "host", allow_negative_numbers = true)
-    )]
-    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
+    #[arg(required_unless_present = "host", allow_negative_numbers = true)]
     dir: Option<PathBuf>,
     /// Show the collections of this key, record by record [default: all collections, a line each].
     #[arg(allow_negative_numbers = true)]
@@ -40,9 +37,8 @@ pub(crate) struct ShardsArguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    #[cfg(feature = "cluster")]
     #[command(flatten)]
-    cluster: super::host::HostArguments,
+    cluster: HostArguments,
 }
 
 /// The object that `--json` prints.
@@ -178,7 +174,6 @@ fn collections_in(
 fn search(arguments: &ShardsArguments) -> Result<(Option<&str>, FoundShards)> {
     let (namespace, set) = (arguments.namespace.as_deref(), arguments.set.as_deref());
     let key = arguments.key.as_deref();
-    #[cfg(feature = "cluster")]
     let key = match (&arguments.dir, key) {
         // The first argument is a key then.
         (Some(key), None) if arguments.cluster.host().is_some() => {
@@ -196,11 +191,7 @@ fn search(arguments: &ShardsArguments) -> Result<(Option<&str>, FoundShards)> {
         }
         (_, key) => key,
     };
-    let (target, path) = ReadTarget::open(
-        arguments.dir.as_deref(),
-        #[cfg(feature = "cluster")]
-        (&arguments.cluster, namespace),
-    )?;
+    let (target, path) = ReadTarget::open(arguments.dir.as_deref(), &arguments.cluster, namespace)?;
     let mut collections = match target {
         ReadTarget::Store(store) => collections_of(&store, namespace, set, |_| ())?,
         #[cfg(feature = "cluster")]

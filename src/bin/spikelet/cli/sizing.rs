@@ -7,17 +7,17 @@ use std::sync::atomic::Ordering;
 use clap::{Args, Subcommand};
 
 use super::CommandOutcome;
+use super::host::HostArguments;
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, check_place};
 use super::print::{ProgressUnit, emit, emit_form, with_progress};
-use crate::failure::{CommandFailure, Result};
+#[cfg(feature = "cluster")]
+use crate::failure::CommandFailure;
+use crate::failure::Result;
 #[cfg(feature = "cluster")]
 use crate::sizing::{ClusterReading, size_cluster};
-use crate::sizing::{PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingOptions, plan, size};
-
-/// More would make a page, and a terminal, of nothing else.
-const TOP_MAX: i64 = 1000;
+use crate::sizing::{PlanNumbers, SCHEMA_VERSION, Sizing, SizingOptions, plan, size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,34 +33,10 @@ pub(crate) struct SizingArguments {
     plan: Option<SizingCommand>,
     /// The directory of a store, an .asb backup (or a directory of them), or JSON lines; files may
     /// be packed by gzip or zstd, and - is standard input.
-    #[cfg_attr(feature = "cluster", arg(required_unless_present = "host"))]
-    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
+    #[arg(required_unless_present = "host")]
     source: Option<PathBuf>,
-    /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
-    /// given several times.
-    #[arg(help_heading = "Load", long, value_name = "[SET=]W", value_parser = rate)]
-    writes_per_s: Vec<(Option<String>, f64)>,
-    /// Size this set only; '' is no set [default: all].
-    #[arg(help_heading = "Records", long, value_name = "NAME")]
-    set: Option<String>,
-    /// List this many of the largest records.
-    #[arg(help_heading = "Output", long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=TOP_MAX))]
-    top: u16,
-    /// The largest record that is allowed, in bytes [default: 1048576; 8388608 of a store that
-    /// holds larger ones].
-    #[arg(help_heading = "Limits", long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(64..))]
-    max_record_bytes: Option<u64>,
-    /// Measure a sample of this many records of each set [default: all].
-    #[arg(help_heading = "Records", long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    sample: Option<u32>,
-    /// Seed of the sample.
-    #[arg(
-        help_heading = "Records",
-        long,
-        default_value_t = 1,
-        requires = "sample"
-    )]
-    seed: u64,
+    #[command(flatten)]
+    options: SizingOptions,
     /// Write a page to this file, too; not to the source, nor into its directory.
     #[arg(help_heading = "Output", long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -70,18 +46,16 @@ pub(crate) struct SizingArguments {
     /// Print a line of comma-separated values for each set instead of text.
     #[arg(help_heading = "Output", long, conflicts_with = "json")]
     csv: bool,
-    #[cfg(feature = "cluster")]
     #[command(flatten)]
     cluster: ClusterSizing,
 }
 
 /// The arguments of `sizing --host`.
-#[cfg(feature = "cluster")]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 struct ClusterSizing {
     #[command(flatten)]
-    host: super::host::HostArguments,
+    host: HostArguments,
     /// The namespace; needed if the cluster has several.
     #[arg(long, value_name = "NAME", requires = "host")]
     namespace: Option<String>,
@@ -142,36 +116,8 @@ fn run_plan(arguments: &PlanArguments) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Sound)
 }
 
-/// The options, from the arguments.
-fn options(arguments: &SizingArguments) -> Result<SizingOptions> {
-    let rates = &arguments.writes_per_s;
-    let of_all: Vec<f64> = rates
-        .iter()
-        .filter_map(|(set, rate)| set.is_none().then_some(*rate))
-        .collect();
-    if let [first, second, ..] = of_all.as_slice() {
-        return Err(CommandFailure::Input(format!(
-            "--writes-per-s {first} and {second}: one record is the hottest of all; name sets, as SET=W"
-        )));
-    }
-    Ok(SizingOptions {
-        writes_per_s: of_all.first().copied(),
-        writes_per_s_of: rates
-            .iter()
-            .filter_map(|(set, rate)| Some((set.clone()?, *rate)))
-            .collect(),
-        top: usize::from(arguments.top),
-        max_record_bytes: arguments.max_record_bytes,
-        sample: arguments.sample.map(|records| Sample {
-            records: records as usize,
-            seed: arguments.seed,
-        }),
-        set: arguments.set.clone(),
-    })
-}
-
 fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<CommandOutcome> {
-    let options = options(arguments)?;
+    let options = &arguments.options;
     if let Some(page) = &arguments.html {
         check_place(page, &[source])?;
     }
@@ -181,7 +127,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<CommandOutco
     } else {
         ProgressUnit::Bytes
     };
-    let sizing = with_progress("sizing", unit, |told| size(source, &options, told))?;
+    let sizing = with_progress("sizing", unit, |told| size(source, options, told))?;
     present(&sizing, arguments, &[source])?;
     Ok(CommandOutcome::Damaged.only_if(sizing.damaged > 0))
 }
@@ -209,13 +155,10 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
             "{source} and --host: give one of them"
         )));
     }
-    let mut options = options(arguments)?;
-    let sample = arguments.sample.unwrap_or(CLUSTER_SAMPLE);
+    let mut options = arguments.options.clone();
+    options.check()?;
     if !arguments.cluster.all {
-        options.sample.get_or_insert(Sample {
-            records: sample as usize,
-            seed: arguments.seed,
-        });
+        options.sample.get_or_insert(CLUSTER_SAMPLE);
     }
     if let Some(page) = &arguments.html {
         check_place(page, &[])?;
@@ -225,8 +168,8 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
     let cluster = arguments.cluster.host.connect(host, namespace)?;
     let rate = arguments.cluster.records_per_second;
     let reading = ClusterReading {
-        records: (!arguments.cluster.all).then_some(sample.into()),
-        seed: arguments.seed,
+        records: options.sample.map(u64::from),
+        seed: options.seed,
         records_per_second: (rate > 0).then_some(rate),
         resume: arguments.cluster.resume.as_deref(),
         stop: &stop,
@@ -236,16 +179,4 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
     })?;
     present(&sizing, arguments, &[])?;
     Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)))
-}
-
-/// Parses `400` or `users=400`.
-fn rate(text: &str) -> Result<(Option<String>, f64), String> {
-    let (set, number) = match text.rsplit_once('=') {
-        Some((set, number)) => (Some(set.to_owned()), number),
-        None => (None, text),
-    };
-    let rate = number.parse().map_err(|_| {
-        format!("{number:?} is no number of writes a second: write 400, or SET=400")
-    })?;
-    Ok((set, rate))
 }

@@ -1,10 +1,11 @@
 //! `spikelet stat`: the content of a store, and its cost.
 
 use serde::Serialize;
+use spikelet::Namespace;
 use spikelet::storage::{SetUsage, Stats};
-use spikelet::{Namespace, Store};
 
 use super::print::emit_found;
+use super::target::open;
 use super::{CommandOutcome, StoreArguments};
 use crate::failure::Result;
 use crate::report::{Report, ReportTable, Section, bytes, count, decimal, key};
@@ -143,10 +144,7 @@ impl NamespaceStat {
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be read.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
-    let store = Store::builder()
-        .path(&arguments.dir)
-        .read_only(true)
-        .open()?;
+    let store = open(&arguments.dir)?;
     let stat = StoreStat {
         path: arguments.dir.display().to_string(),
         namespaces: store.namespaces().iter().map(NamespaceStat::new).collect(),

@@ -7,7 +7,6 @@ use spikelet::cluster::Cluster;
 use spikelet::error::StoreHolder;
 use spikelet::{Namespace, Store};
 
-#[cfg(feature = "cluster")]
 use super::host::HostArguments;
 use crate::failure::{CommandFailure, Result};
 
@@ -24,19 +23,31 @@ impl ReadTarget {
     ///
     /// # Errors
     /// A directory without a store, or a connection that fails.
+    #[cfg_attr(
+        not(feature = "cluster"),
+        expect(unused_variables, reason = "--host was refused")
+    )]
     pub(super) fn open(
         dir: Option<&Path>,
-        #[cfg(feature = "cluster")] (cluster, namespace): (&HostArguments, Option<&str>),
+        at: &HostArguments,
+        namespace: Option<&str>,
     ) -> Result<(Self, String)> {
         #[cfg(feature = "cluster")]
-        if let Some(host) = cluster.host() {
-            let cluster = cluster.connect(host, namespace)?;
+        if let Some(host) = at.host() {
+            let cluster = at.connect(host, namespace)?;
             return Ok((Self::Cluster(cluster), format!("--host {host}")));
         }
         let dir = dir.unwrap_or(Path::new(""));
-        let store = Store::builder().path(dir).read_only(true).open()?;
-        Ok((Self::Store(store), dir.display().to_string()))
+        Ok((Self::Store(open(dir)?), dir.display().to_string()))
     }
+}
+
+/// Opens a store for reading.
+///
+/// # Errors
+/// A directory without a store, or with one that is in use or cannot be read.
+pub(crate) fn open(dir: &Path) -> spikelet::Result<Store> {
+    Store::builder().path(dir).read_only(true).open()
 }
 
 /// Opens a store for reading that no process has open. `command` asks the process that has.
@@ -44,8 +55,7 @@ impl ReadTarget {
 /// # Errors
 /// A directory without a store, or with one that is in use.
 pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store> {
-    let opened = Store::builder().path(dir).read_only(true).open();
-    opened.map_err(|error| match error {
+    open(dir).map_err(|error| match error {
         spikelet::Error::InUse {
             holder: StoreHolder::OtherProcess,
             ..

@@ -6,6 +6,7 @@ use spikelet::storage::{OpeningStep, Verification};
 
 use super::print::{ProgressUnit, emit_found, progress};
 use super::shards::{CollectionLine, collections_of};
+use super::target::open;
 use super::{CommandOutcome, StoreArguments};
 use crate::failure::Result;
 use crate::report::{Report, ReportTable, Section, bytes, count};
@@ -102,10 +103,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
     let shards = if damaged {
         Vec::new()
     } else {
-        let store = Store::builder()
-            .path(&arguments.dir)
-            .read_only(true)
-            .open()?;
+        let store = open(&arguments.dir)?;
         let namespaces = store.namespaces().into_iter();
         let records = namespaces.map(|namespace| namespace.stats().records).sum();
         let bar = progress("shards", records, ProgressUnit::Count("records"));

@@ -70,8 +70,7 @@ pub(crate) struct Hold {
     /// [default: 0; 8 with --virtual].
     #[arg(help_heading = "Limits", long = "hold-ms", value_name = "MS", value_parser = hold)]
     #[arg(default_value = "0", default_value_if("is_virtual", "true", "8"))]
-    #[arg(hide_default_value = true)]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
+    #[arg(hide_default_value = true, conflicts_with = "host")]
     pub(crate) mean: Duration,
     /// Whether each hold is the same, or exponentially distributed.
     #[arg(
@@ -79,9 +78,9 @@ pub(crate) struct Hold {
         long = "hold-dist",
         value_name = "HOLD_DIST",
         value_enum,
-        default_value = "fixed"
+        default_value = "fixed",
+        conflicts_with = "host"
     )]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) spread: Spread,
 }
 
@@ -99,8 +98,7 @@ pub(crate) enum Spread {
 pub(crate) struct Settings {
     /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its
     /// record, so N + 1 may wait (the engine's max_waiters); 0: any number may.
-    #[arg(help_heading = "Limits", long, value_name = "N", default_value_t = 20, value_parser = count)]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
+    #[arg(help_heading = "Limits", long, value_name = "N", default_value_t = 20, value_parser = count, conflicts_with = "host")]
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) hold: Hold,
@@ -151,8 +149,7 @@ pub(crate) struct Settings {
     /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
     /// same bytes.
     // Queues and holds are simulated, the writes that get through are really done.
-    #[arg(long = "virtual")]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
+    #[arg(long = "virtual", conflicts_with = "host")]
     pub(crate) is_virtual: bool,
     /// Shard each list or counter over the shards of its row at this time of the row, and draw a
     /// timeline.
@@ -160,8 +157,12 @@ pub(crate) struct Settings {
     pub(crate) activate_at: Option<Duration>,
     /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory;
     /// see --check.
-    #[arg(help_heading = "Output", long, value_name = "DIR")]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
+    #[arg(
+        help_heading = "Output",
+        long,
+        value_name = "DIR",
+        conflicts_with = "host"
+    )]
     #[serde(skip)]
     pub(crate) dir: Option<PathBuf>,
     /// The rows run against a cluster; `None`: in a store of this process.

@@ -7,8 +7,7 @@ use super::layout::RowLayout;
 use super::row::{Measurement, ReportRow};
 use super::run::FinishedRun;
 use crate::report::{
-    Axis, AxisUnit, Band, BarChart, BarSeries, Chart, LineChart, LineSeries, MarkedPlace, Ranges,
-    TimelineLane, decimal,
+    Axis, AxisUnit, Band, Bars, Chart, Lane, MarkedPlace, Ranges, Series, decimal,
 };
 
 /// Lines in one picture at most.
@@ -34,73 +33,69 @@ pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
         return Vec::new();
     }
     let layouts = open_layouts(open.iter().map(|(_, row)| *row));
-    let picture = |title: &str,
-                   what: &str,
-                   y: Axis,
-                   read: FigureReader,
-                   all: Option<LineSeries>|
-     -> Option<Chart> {
-        let lines = layouts.iter().map(|layout| {
-            let rows = open.iter().filter(|(_, row)| row.shards == *layout);
-            let mut points: Vec<(f64, f64)> = rows.map(|(rate, row)| (*rate, read(row))).collect();
-            points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-            LineSeries::new(shards(*layout), points)
-        });
-        let is_known = |line: &LineSeries| line.points.iter().any(|(_, y)| y.is_finite());
-        let mut series = merged(lines.filter(is_known));
-        series.truncate(LINES_MAX - usize::from(all.is_some()));
-        series.extend(all);
-        (!series.is_empty()).then(|| {
-            let chart = LineChart {
-                title: title.to_owned(),
-                description: format!("{what}: {}", ends(&series)),
-                x: Axis::new("offered, writes/s", AxisUnit::Number),
-                lanes: vec![TimelineLane { y, series }],
-                ..LineChart::default()
-            };
-            Chart::Lines(chart)
-        })
-    };
     let logarithmic =
         "Latency from the intended time on a logarithmic scale, a line for each way of sharding";
     let latency = || Axis::new("latency", AxisUnit::Micros).log();
     let all = rates.iter().map(|rate| (*rate, *rate)).collect();
-    let pictures = [
-        picture(
+    let pictures: [(&str, String, Axis, FigureReader, Option<Series>); 4] = [
+        (
             "p99 latency by rate",
-            &format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
+            format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
             latency(),
             |row| row.p99_us,
             None,
         ),
-        picture(
+        (
             "Median latency by rate",
-            &format!("{logarithmic}: half of the acknowledged writes take no longer"),
+            format!("{logarithmic}: half of the acknowledged writes take no longer"),
             latency(),
             |row| row.p50_us,
             None,
         ),
-        picture(
+        (
             "KEY_BUSY by rate",
-            "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding",
+            "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding"
+                .to_owned(),
             Axis::new("KEY_BUSY", AxisUnit::Percent),
             |row| row.key_busy_share * 100.0,
             None,
         ),
-        picture(
+        (
             "Goodput by rate",
-            "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged",
+            "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged"
+                .to_owned(),
             Axis::new("acknowledged, writes/s", AxisUnit::Number),
             |row| row.goodput_per_s,
-            Some(LineSeries::new("all of it (y = x)", all)),
+            Some(Series::new("all of it (y = x)", all)),
         ),
     ];
-    pictures.into_iter().flatten().collect()
+    let drawn = pictures.into_iter().map(|(title, what, y, read, all)| {
+        let lines = layouts.iter().map(|layout| {
+            let rows = open.iter().filter(|(_, row)| row.shards == *layout);
+            let mut points: Vec<(f64, f64)> = rows.map(|(rate, row)| (*rate, read(row))).collect();
+            points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            Series::new(shards(*layout), points)
+        });
+        let is_known = |line: &Series| line.points.iter().any(|(_, y)| y.is_finite());
+        let mut series = merged(lines.filter(is_known));
+        series.truncate(LINES_MAX - usize::from(all.is_some()));
+        series.extend(all);
+        Chart {
+            title: title.to_owned(),
+            description: format!("{what}: {}", ends(&series)),
+            x: Axis::new("offered, writes/s", AxisUnit::Number),
+            lanes: vec![Lane { y, series }],
+            ..Chart::default()
+        }
+    });
+    drawn
+        .filter(|chart| chart.lanes.iter().any(|lane| !lane.series.is_empty()))
+        .collect()
 }
 
 /// Merges lines that look the same: no point differs by more than a hundredth.
-fn merged(lines: impl Iterator<Item = LineSeries>) -> Vec<LineSeries> {
-    let mut merged: Vec<LineSeries> = Vec::new();
+fn merged(lines: impl Iterator<Item = Series>) -> Vec<Series> {
+    let mut merged: Vec<Series> = Vec::new();
     for line in lines {
         match merged.iter_mut().find(|other| is_same(other, &line)) {
             Some(same) => {
@@ -113,7 +108,7 @@ fn merged(lines: impl Iterator<Item = LineSeries>) -> Vec<LineSeries> {
     merged
 }
 
-fn is_same(one: &LineSeries, other: &LineSeries) -> bool {
+fn is_same(one: &Series, other: &Series) -> bool {
     let is_near = |((x, y), (other_x, other_y)): (&(f64, f64), &(f64, f64))| {
         let (both_missing, apart) = (y.is_nan() && other_y.is_nan(), (y - other_y).abs());
         x == other_x && (both_missing || apart <= y.abs().max(other_y.abs()) * 0.01)
@@ -148,13 +143,13 @@ pub(super) fn before_and_after(
     });
     let title = format!("{} at {}, in one record and in shards", y.label, load(row));
     let values = rows.iter().map(|row| (row.shards.to_string(), read(row)));
-    let chart = bars(title, "shards", y, values.collect());
     let ranges = ranges(&rows, row.key_busy_share >= BUSY_KNEE);
-    Some(Chart::Bars(BarChart {
+    let shown = Bars {
         advised,
-        ranges: ranges.map(Box::new),
-        ..chart
-    }))
+        ranges,
+        ..Bars::default()
+    };
+    Some(bars(title, "shards", y, values.collect(), shown))
 }
 
 /// Returns the range of the values behind each bar: the least and the largest share of the repeats,
@@ -181,30 +176,30 @@ fn ranges(rows: &[&ReportRow], is_share: bool) -> Option<Ranges> {
 }
 
 /// Draws a bar for each of these names and values.
-fn bars(title: String, x_label: &str, y: Axis, values: Vec<(String, f64)>) -> BarChart {
+fn bars(title: String, x: &str, y: Axis, values: Vec<(String, f64)>, bars: Bars) -> Chart {
     let told = values.iter();
     let told = told.map(|(name, value)| format!("{name} {}", decimal(*value, 1)));
-    BarChart {
+    let told = told.collect::<Vec<_>>().join(", ");
+    let series = Series::of_bars(&y.label, values.iter().map(|(_, value)| *value));
+    Chart {
         title,
-        description: format!(
-            "{} by {x_label}: {}.",
-            y.label,
-            told.collect::<Vec<_>>().join(", ")
-        ),
-        x_label: x_label.to_owned(),
-        series: vec![BarSeries {
-            name: y.label.clone(),
-            values: values.iter().map(|(_, value)| *value).collect(),
+        description: format!("{} by {x}: {told}.", y.label),
+        x: Axis::new(x, AxisUnit::Number),
+        bars: Some(Bars {
+            buckets: values.into_iter().map(|(name, _)| name).collect(),
+            ..bars
+        }),
+        lanes: vec![Lane {
+            y,
+            series: vec![series],
         }],
-        buckets: values.into_iter().map(|(name, _)| name).collect(),
-        y,
-        ..BarChart::default()
+        ..Chart::default()
     }
 }
 
 /// Describes the last value of each line.
-fn ends(series: &[LineSeries]) -> String {
-    let end = |series: &LineSeries| {
+fn ends(series: &[Series]) -> String {
+    let end = |series: &Series| {
         let (_, y) = series.points.iter().rev().find(|(_, y)| y.is_finite())?;
         Some(format!("{} ends at {}", series.name, decimal(*y, 2)))
     };
@@ -215,10 +210,10 @@ fn ends(series: &[LineSeries]) -> String {
 pub(super) fn timeline(row: &ReportRow, activation: &Activation) -> Chart {
     let line = |name: &str, read: fn(&Moment) -> f64| {
         let moments = row.moments.iter();
-        LineSeries::new(name, moments.map(|one| (one.at_s, read(one))).collect())
+        Series::new(name, moments.map(|one| (one.at_s, read(one))).collect())
     };
-    let lane = |y: Axis, series: Vec<LineSeries>| TimelineLane { y, series };
-    let chart = LineChart {
+    let lane = |y: Axis, series: Vec<Series>| Lane { y, series };
+    Chart {
         title: format!("{}, activated to {} shards", load(row), activation.shards),
         description: format!(
             "KEY_BUSY, latency, goodput and shards over the time of the row. The collection is in one record until {:.2} s, is \
@@ -251,7 +246,8 @@ pub(super) fn timeline(row: &ReportRow, activation: &Activation) -> Chart {
                 vec![line("shards", |one| f64::from(one.shards)).in_steps()],
             ),
         ],
-        spans: vec![Band {
+        bars: None,
+        bands: vec![Band {
             from: activation.began_s,
             to: activation.ended_s,
             label: "activating".to_owned(),
@@ -260,8 +256,7 @@ pub(super) fn timeline(row: &ReportRow, activation: &Activation) -> Chart {
             at: activation.ended_s,
             label: format!("{} shards", activation.shards),
         }],
-    };
-    Chart::Lines(chart)
+    }
 }
 
 /// Draws KEY_BUSY before, during and after the activation of a row.
@@ -274,7 +269,7 @@ pub(super) fn phases(row: &ReportRow) -> Chart {
     );
     let values = phases.map(|phase| (phase.name.clone(), phase.figures.key_busy_share * 100.0));
     let y = Axis::new("KEY_BUSY", AxisUnit::Percent);
-    Chart::Bars(bars(title, "activation", y, values.collect()))
+    bars(title, "activation", y, values.collect(), Bars::default())
 }
 
 /// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;
@@ -309,21 +304,21 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
                 (rest(halving), (nanos as f64 / 1e3).min(measured.row.max_us))
             });
         let name = format!("{}, {}", load(&measured.row), shards(measured.row.shards));
-        LineSeries::new(name, points.collect())
+        Series::new(name, points.collect())
     };
     let mut series = merged(shown.iter().map(curve));
     series.truncate(LINES_MAX);
     if series.is_empty() {
         return None;
     }
-    let chart = LineChart {
+    Some(Chart {
         title: "Percentiles at the highest load".to_owned(),
         description: format!(
             "Latency over the percentile, as 1 / (1 - percentile) on a logarithmic scale: 10 is p90, 100 is p99. {}",
             ends(&series)
         ),
         x: Axis::new("1 / (1 - percentile)", AxisUnit::Number).log(),
-        lanes: vec![TimelineLane {
+        lanes: vec![Lane {
             y: Axis::new("latency", AxisUnit::Micros).log(),
             series,
         }],
@@ -333,7 +328,6 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
                 label: label.to_owned(),
             })
             .into(),
-        ..LineChart::default()
-    };
-    Some(Chart::Lines(chart))
+        ..Chart::default()
+    })
 }

@@ -4,14 +4,14 @@
 //! the time at which a write was meant to be sent, so a stalled thread hides nothing (no
 //! coordinated omission). A closed loop has a thread a writer.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use spikelet::Error;
 
-use super::activation;
+use super::activation::{self, Activation};
 use super::case::{Arrivals, Case, ClusterSettings};
 use super::ledger::Ledger;
 use super::measure::{Recorder, Tally};
@@ -43,10 +43,77 @@ pub(super) fn open_threads(case: &Case) -> usize {
 /// # Errors
 /// If the records cannot be read.
 pub(super) fn run(run: RowRun<'_>) -> Result<RunResult> {
-    match run.case.load {
-        Arrivals::Open { rate } => open_loop(run, rate),
-        Arrivals::Closed { writers } => closed_loop(run, writers),
+    let case = run.case;
+    let (writers, read_back, planned) = match case.load {
+        Arrivals::Open { rate } => {
+            let planned = Mutex::new(arrivals(case, rate));
+            (open_threads(case), READ_BACK_OPEN, Some(planned))
+        }
+        Arrivals::Closed { writers } => (writers, READ_BACK_CLOSED, None),
+    };
+    // At the rates of an open loop one recorder serves all threads.
+    let recorders = if planned.is_some() { 1 } else { writers };
+    let recorder = |_| Mutex::new(Recorder::new(run.window, case.activates()));
+    let recorders: Vec<Mutex<Recorder>> = (0..recorders).map(recorder).collect();
+    let (start, begun) = (Barrier::new(writers + 1), OnceLock::new());
+    let (has_failed, activation) = (AtomicBool::new(false), Mutex::new(None));
+    let (next_ns, stopped_ns) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let work = |writer: usize| -> Result<Ledger> {
+        let mut ledger = Ledger::default();
+        let mut keys = KeySource::new(case, writer as u64);
+        start.wait();
+        let row = LiveRow {
+            run,
+            begun: *begun.get_or_init(Instant::now),
+        };
+        // The last thread is not a writer.
+        let Some(recorder) = recorders
+            .get(writer % recorders.len())
+            .filter(|_| writer < writers)
+        else {
+            *activation.lock() = row.activate()?;
+            return Ok(ledger);
+        };
+        let (mut id, mut refused, mut now_ns) = (writer as u64, 0, row.now_ns());
+        while !has_failed.load(Ordering::Relaxed) {
+            let wanted = if let Some(planned) = &planned {
+                refused = 0;
+                let next = planned.lock().next();
+                next.filter(|wanted| row.sleep_until(wanted.at_ns))
+            } else {
+                let goes_on = now_ns < run.window.to_ns && row.wait_for_turn(&next_ns);
+                goes_on.then(|| PlannedWrite {
+                    id,
+                    key: keys.draw(),
+                    at_ns: row.now_ns(),
+                })
+            };
+            let Some(wanted) = wanted else { break };
+            id += writers as u64;
+            now_ns = row.write(wanted, read_back, &mut refused, &mut ledger, recorder)?;
+        }
+        if let Some(now_ns) = row.stopped_ns() {
+            stopped_ns.fetch_min(now_ns, Ordering::Relaxed);
+        }
+        Ok(ledger)
+    };
+    let ledgers = on_threads(writers + 1, |thread| {
+        work(thread).inspect_err(|_| has_failed.store(true, Ordering::Relaxed))
+    })?;
+    let (mut ledger, mut tally, mut timeline) = (Ledger::default(), Tally::new(), None);
+    ledgers.into_iter().for_each(|one| ledger.add(one));
+    for recorder in recorders.into_iter().map(Mutex::into_inner) {
+        tally.add(&recorder.tally);
+        timeline = recorder.timeline;
     }
+    let stopped_ns = stopped_ns.into_inner();
+    Ok(RunResult {
+        tally,
+        timeline,
+        ledger,
+        activation: activation.into_inner(),
+        stopped_ns: (stopped_ns < u64::MAX).then_some(stopped_ns),
+    })
 }
 
 /// What all threads of a row share.
@@ -70,7 +137,7 @@ impl LiveRow<'_> {
     fn wait_for_turn(&self, next_ns: &AtomicU64) -> bool {
         let settings = &self.run.case.settings;
         let Some(cluster) = &settings.cluster else {
-            return true;
+            return !self.run.stop.load(Ordering::Relaxed);
         };
         let sendings = 1.0 + f64::from(settings.retries);
         let interval_ns = (sendings / cluster.rate_max * 1e9) as u64;
@@ -78,6 +145,15 @@ impl LiveRow<'_> {
         let after = |next: u64| Some(next.max(now_ns) + interval_ns);
         let turn = next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
         self.sleep_until(turn.map_or(now_ns, |turn| turn.max(now_ns)))
+    }
+
+    /// Shards the collections at their time; `None`: they stay as they are.
+    fn activate(&self) -> Result<Option<Activation>> {
+        let case = self.run.case;
+        let at = case.settings.activate_at.filter(|_| case.activates());
+        let at = at.filter(|at| self.sleep_until(at.as_nanos() as u64));
+        at.map(|_| activation::activate(case, self.run.target, self.begun))
+            .transpose()
     }
 
     /// Returns when the row was stopped; `None` if it was not.
@@ -134,115 +210,6 @@ impl LiveRow<'_> {
         }
         Ok(self.now_ns())
     }
-}
-
-fn open_loop(run: RowRun<'_>, rate: f64) -> Result<RunResult> {
-    let case = run.case;
-    let row = LiveRow {
-        run,
-        begun: Instant::now(),
-    };
-    let wanted = Mutex::new(arrivals(case, rate));
-    // At the rates of an open loop one recorder serves all threads.
-    let recorder = Mutex::new(Recorder::new(run.window, case.activates()));
-    let work = || {
-        let mut ledger = Ledger::default();
-        loop {
-            let Some(wanted) = wanted.lock().next() else {
-                return Ok(ledger);
-            };
-            if !row.sleep_until(wanted.at_ns) {
-                return Ok(ledger);
-            }
-            row.write(wanted, READ_BACK_OPEN, &mut 0, &mut ledger, &recorder)?;
-        }
-    };
-    let activation = Mutex::new(None);
-    // The last thread is not a writer.
-    let writers = open_threads(case);
-    let ledger = at_once(writers + 1, |thread| {
-        if thread < writers {
-            return work();
-        }
-        let Some(at) = case.settings.activate_at.filter(|_| case.activates()) else {
-            return Ok(Ledger::default());
-        };
-        if row.sleep_until(at.as_nanos() as u64) {
-            *activation.lock() = Some(activation::activate(case, run.target, row.begun)?);
-        }
-        Ok(Ledger::default())
-    })?;
-    let stopped_ns = row.stopped_ns();
-    let recorder = recorder.into_inner();
-    Ok(RunResult {
-        tally: recorder.tally,
-        timeline: recorder.timeline,
-        ledger,
-        activation: activation.into_inner(),
-        stopped_ns,
-    })
-}
-
-fn closed_loop(run: RowRun<'_>, writers: usize) -> Result<RunResult> {
-    let start = Barrier::new(writers);
-    let begun = Mutex::new(None);
-    let all = Mutex::new(Tally::new());
-    let stop = AtomicBool::new(false);
-    let stopped_ns = AtomicU64::new(u64::MAX);
-    let next_ns = AtomicU64::new(0);
-    let ledger = at_once(writers, |writer| {
-        let recorder = Mutex::new(Recorder::new(run.window, false));
-        let mut ledger = Ledger::default();
-        let mut keys = KeySource::new(run.case, writer as u64);
-        start.wait();
-        let row = LiveRow {
-            run,
-            begun: *begun.lock().get_or_insert_with(Instant::now),
-        };
-        let mut now_ns = row.now_ns();
-        let mut id = writer as u64;
-        let mut refused = 0;
-        let ends = || stop.load(Ordering::Relaxed) || run.stop.load(Ordering::Relaxed);
-        while now_ns < run.window.to_ns && !ends() && row.wait_for_turn(&next_ns) {
-            now_ns = row.now_ns();
-            let wanted = PlannedWrite {
-                id,
-                key: keys.draw(),
-                at_ns: now_ns,
-            };
-            id += writers as u64;
-            let done = row.write(
-                wanted,
-                READ_BACK_CLOSED,
-                &mut refused,
-                &mut ledger,
-                &recorder,
-            );
-            now_ns = done.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-        }
-        if let Some(now_ns) = row.stopped_ns() {
-            stopped_ns.fetch_min(now_ns, Ordering::Relaxed);
-        }
-        all.lock().add(&recorder.into_inner().tally);
-        Ok(ledger)
-    })?;
-    let stopped_ns = stopped_ns.into_inner();
-    Ok(RunResult {
-        tally: all.into_inner(),
-        timeline: None,
-        ledger,
-        activation: None,
-        stopped_ns: (stopped_ns < u64::MAX).then_some(stopped_ns),
-    })
-}
-
-/// Runs `work` on `threads` threads to its end, and adds up the ledgers.
-fn at_once(threads: usize, work: impl Fn(usize) -> Result<Ledger> + Sync) -> Result<Ledger> {
-    let mut all = Ledger::default();
-    on_threads(threads, work)?
-        .into_iter()
-        .for_each(|ledger| all.add(ledger));
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
 use super::row::{Measurement, ReportRow};
 use super::threshold::{self, ConditionResult, Demand, RowCondition};
-use crate::report;
+use crate::report::ReportTable;
 use crate::verdict::contention::Headline;
 
 /// The version of the JSON.
 pub(crate) const SCHEMA_VERSION: u32 = 5;
 
 /// The fields of a row that are one number or word; how many writes failed, by any result code.
-const CSV_COLUMNS: &str = "loop rate shards writers offered acked key_busy key_busy_share goodput_per_s p50_us p99_us p999_us \
-     max_us mean_us service_p50_us service_p99_us refusals retries errors sent_late lost duplicates invisible \
-     simulated_hold";
+const CSV_COLUMNS: &str = "loop | rate | shards | writers | offered | acked | key_busy | key_busy_share | goodput_per_s | \
+     p50_us | p99_us | p999_us | max_us | mean_us | service_p50_us | service_p99_us | refusals | retries | errors | sent_late | \
+     lost | duplicates | invisible | simulated_hold";
 
 /// How a run is judged.
 #[derive(Clone, Debug, Default)]
@@ -186,7 +186,7 @@ impl FinishedRun {
     /// Returns the rows as comma-separated values, after a heading. The columns have the names of
     /// the JSON fields.
     pub(crate) fn to_csv(&self) -> String {
-        report::csv(self.rows(), CSV_COLUMNS)
+        ReportTable::of("", self.rows(), CSV_COLUMNS).to_csv()
     }
 }
 

@@ -1,7 +1,6 @@
 //! A set of a cluster that belongs to a run: it is empty before the first row, and after each.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,15 +25,10 @@ const WATCH: Duration = Duration::from_secs(5);
 /// How often the set is looked through again for records that came late.
 const SWEEPS: usize = 3;
 
-/// A set of a cluster that holds records of this run alone. It is cleared and given back when the
-/// last handle is dropped.
-#[derive(Clone, Debug)]
-pub(crate) struct ScratchSet {
-    claim: Arc<Claim>,
-}
-
+/// A set of a cluster that holds records of this run alone. It is cleared and given back when it is
+/// dropped.
 #[derive(Debug)]
-struct Claim {
+pub(crate) struct ScratchSet {
     records: ClusterSet,
     /// Writes the claim again and again, until the sender is dropped.
     beats: Option<(Sender<()>, JoinHandle<()>)>,
@@ -73,16 +67,14 @@ impl ScratchSet {
             Err(Error::RecordExists { .. } | Error::Generation { .. }) => return Err(under_way()),
             done => drop(done?),
         }
-        let claim = Claim::new(records);
-        claim.sweep()?;
-        Ok(Self {
-            claim: Arc::new(claim),
-        })
+        let claimed = Self::new(records);
+        claimed.sweep()?;
+        Ok(claimed)
     }
 
     /// Returns the records.
-    pub(super) fn records(&self) -> &ClusterSet {
-        &self.claim.records
+    pub(super) const fn records(&self) -> &ClusterSet {
+        &self.records
     }
 
     /// Deletes the records of these keys.
@@ -91,19 +83,9 @@ impl ScratchSet {
     /// If the cluster refuses.
     pub(super) fn delete(&self, keys: impl IntoIterator<Item = String>) -> Result<()> {
         let keys: Vec<Key<'static>> = keys.into_iter().map(Key::from).collect();
-        delete(&self.claim.records, &keys)
+        delete(&self.records, &keys)
     }
 
-    /// Deletes all records of rows that are found in the set.
-    ///
-    /// # Errors
-    /// If the cluster refuses.
-    pub(super) fn sweep(&self) -> Result<()> {
-        self.claim.sweep()
-    }
-}
-
-impl Claim {
     fn new(records: ClusterSet) -> Self {
         let (alive, ends) = mpsc::channel();
         let beating = records.clone();
@@ -119,7 +101,11 @@ impl Claim {
         }
     }
 
-    fn sweep(&self) -> Result<()> {
+    /// Deletes all records of rows that are found in the set.
+    ///
+    /// # Errors
+    /// If the cluster refuses.
+    pub(super) fn sweep(&self) -> Result<()> {
         for _ in 0..SWEEPS {
             let mut found = Vec::new();
             self.records
@@ -138,7 +124,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ScratchSet {
     fn drop(&mut self) {
         if let Some((alive, beats)) = self.beats.take() {
             drop(alive);

@@ -33,7 +33,7 @@ pub(crate) enum Place {
     Embedded,
     /// Against a cluster: one row after the other in a set of its own.
     #[cfg(feature = "cluster")]
-    Cluster(ScratchSet),
+    Cluster(Arc<ScratchSet>),
 }
 
 const RECORDS: &str = "test";
@@ -82,7 +82,7 @@ enum Home {
     Store(Store),
     /// In a set of a cluster, which the rows of a run have one after the other.
     #[cfg(feature = "cluster")]
-    Cluster(ScratchSet),
+    Cluster(Arc<ScratchSet>),
 }
 
 impl HotTarget {
@@ -172,11 +172,11 @@ impl HotTarget {
     }
 
     #[cfg(feature = "cluster")]
-    fn on_cluster(case: &Case, scratch: &ScratchSet) -> Result<Self> {
+    fn on_cluster(case: &Case, scratch: &Arc<ScratchSet>) -> Result<Self> {
         let held = HoldingSet::new(scratch.records().clone(), None);
         Self::with(
             case,
-            Home::Cluster(scratch.clone()),
+            Home::Cluster(Arc::clone(scratch)),
             held,
             scratch::policy(),
         )

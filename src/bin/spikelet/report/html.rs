@@ -210,7 +210,7 @@ fn cell(html: &mut String, place: usize, column: &Column, cell: Option<&Cell>) {
 
 /// Writes a chart with its legend, and its numbers as a table that opens on demand.
 fn figure(chart: &Chart, id: &str) -> String {
-    let mut html = format!("<figure><figcaption>{}</figcaption>", escape(chart.title()));
+    let mut html = format!("<figure><figcaption>{}</figcaption>", escape(&chart.title));
     let legend = chart.legend();
     if legend.len() > 1 {
         html.push_str("<ul class=\"legend\">");
@@ -251,7 +251,7 @@ pub(super) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::BarChart;
+    use crate::report::{Axis, AxisUnit, Bars};
 
     #[test]
     fn what_users_have_named_cannot_become_markup() {
@@ -267,19 +267,22 @@ mod tests {
             subject: hostile.into(),
             sentence: hostile.into(),
         };
-        let chart = BarChart {
+        let chart = Chart {
             title: hostile.into(),
             description: hostile.into(),
-            x_label: hostile.into(),
-            buckets: vec![hostile.into()],
-            ..BarChart::default()
+            x: Axis::new(hostile, AxisUnit::Number),
+            bars: Some(Bars {
+                buckets: vec![hostile.into()],
+                ..Bars::default()
+            }),
+            ..Chart::default()
         };
         let section = Section::new(hostile)
             .paragraph(hostile)
             .fact(hostile, hostile)
             .verdict(verdict)
             .table(table)
-            .charts([Chart::Bars(chart)]);
+            .charts([chart]);
         let html = Report::new(hostile)
             .fact(hostile, hostile)
             .section(section)

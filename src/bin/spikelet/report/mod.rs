@@ -3,7 +3,7 @@
 //!
 //! A [`Report`] is sections of blocks: facts, paragraphs, verdicts, tables, charts. Commands build
 //! one and ask for a form of it. `document`, `table` and `chart` are its parts; `text`, `html` and
-//! `json` its forms; `csv` writes rows; `number` writes numbers and keys for people.
+//! `json` its forms; `number` writes numbers and keys for people.
 //!
 //! * **Text** is ASCII but for names that users gave, at most [`text::TEXT_COLUMNS`] wide, or as
 //!   wide as a narrower [`Terminal`], also where letters take two columns. Only on a terminal the
@@ -21,7 +21,6 @@
 //! description, dash patterns and markers.
 
 mod chart;
-mod csv;
 mod document;
 mod html;
 mod json;
@@ -29,15 +28,11 @@ mod number;
 mod table;
 mod text;
 
-pub(crate) use chart::{
-    Axis, AxisUnit, Band, BarChart, BarSeries, Chart, LineChart, LineSeries, MarkedPlace, Ranges,
-    TimelineLane,
-};
-pub(crate) use csv::csv;
+pub(crate) use chart::{Axis, AxisUnit, Band, Bars, Chart, Lane, MarkedPlace, Ranges, Series};
 pub(crate) use document::{Report, Section, Severity, Verdict};
 pub(crate) use json::to_json;
 pub(crate) use number::{
-    bytes, count, decimal, duration, exact, key, millis_decimals, percent, shortened,
+    bytes, count, decimal, duration, exact, key, micros, millis_decimals, percent, shortened,
 };
 pub(crate) use table::{Cell, ReportTable};
 pub(crate) use text::Terminal;

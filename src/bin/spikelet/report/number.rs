@@ -19,11 +19,17 @@ pub(crate) fn bytes(number: u64) -> String {
     if number < 1024 {
         return format!("{number} B");
     }
-    scaled(
-        number as f64,
-        1024.0,
-        &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"],
-    )
+    let mut value = number as f64;
+    let mut name = "";
+    for unit in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
+        // What would be rounded to a whole step belongs to the next unit.
+        if !name.is_empty() && value < 1024.0 - 0.05 {
+            break;
+        }
+        value /= 1024.0;
+        name = unit;
+    }
+    format!("{value:.1} {name}")
 }
 
 /// Writes a number with this many decimals, grouped by thousands; `-` for NaN and infinities.
@@ -91,21 +97,6 @@ pub(crate) fn exact(number: f64) -> String {
     decimal(number, (0..6).find(is_whole).unwrap_or(6))
 }
 
-/// Writes a number in the largest unit of which there is at least one, with one decimal.
-fn scaled(number: f64, step: f64, units: &[&str]) -> String {
-    let mut value = number;
-    let mut name = "";
-    for unit in units {
-        // What would be rounded to a whole step belongs to the next unit.
-        if !name.is_empty() && value < step - 0.05 {
-            break;
-        }
-        value /= step;
-        name = unit;
-    }
-    format!("{value:.1} {name}")
-}
-
 /// Writes a number with as few decimals as leave three digits: `1234`, `12.3`, `0.0012`.
 pub(super) fn short(number: f64) -> String {
     let size = number.abs();
@@ -124,7 +115,7 @@ pub(super) fn short(number: f64) -> String {
 }
 
 /// Writes microseconds in the unit that fits.
-pub(super) fn micros(number: f64) -> String {
+pub(crate) fn micros(number: f64) -> String {
     match number {
         _ if number >= 1e6 => format!("{} s", short(number / 1e6)),
         _ if number >= 1e3 => format!("{} ms", short(number / 1e3)),

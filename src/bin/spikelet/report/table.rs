@@ -41,10 +41,11 @@ impl Cell {
         }
     }
 
-    /// Shows a figure of a row: words as they are, several of them in a list, and a number in this
-    /// form: grouped by thousands, or `#` as it is; `B` as a size in bytes; `.2` with decimals, `/s`
-    /// with one below 1,000; `%1` as a share with decimals; microseconds as `ms`, or as `us` in the
-    /// unit that fits; `date` for milliseconds since 2010. A dash if it is not known.
+    /// Shows a figure of a row: words as they are, several of them in a list, of an object the sum
+    /// of its counts, and a number in this form: grouped by thousands, or `#` as it is; `B` as a size
+    /// in bytes; `.2` with decimals, `/s` with one below 1,000; `%1` as a share with decimals;
+    /// microseconds as `ms`, or as `us` in the unit that fits; `date` for milliseconds since 2010. A
+    /// dash if it is not known.
     fn of(figure: &Value, form: &str) -> Self {
         let (number, whole) = (figure.as_f64(), figure.as_u64());
         let decimals = form.get(1..).and_then(|digits| digits.parse().ok());
@@ -55,8 +56,13 @@ impl Cell {
                 let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
                 Self::text(words.join(", "))
             }
+            (Value::Object(parts), _) => {
+                let counts = parts.values().filter_map(Value::as_u64);
+                Self::count(counts.sum::<u64>())
+            }
+            (Value::Bool(_), _) | (_, "#") => Self::text(figure.to_string()),
+            (_, "") if whole.is_none() => Self::optional(number, Self::exact),
             (_, "") => Self::count(whole),
-            (_, "#") => Self::text(figure.to_string()),
             (_, "B") => Self::bytes(whole),
             (_, "/s") => Self::decimal(number, usize::from(number < Some(1_000.0))),
             (_, "ms") => Self::optional(number, |micros| {
@@ -135,7 +141,6 @@ impl Cell {
     }
 
     /// Returns the plain value: numbers without grouping and unit; empty where nothing is known.
-    #[cfg(test)]
     pub(crate) fn as_value(&self) -> &str {
         self.value.as_deref().unwrap_or(&self.text)
     }
@@ -252,21 +257,52 @@ impl ReportTable {
         self.rows.push(cells);
     }
 
+    /// Returns the headings and the plain values as comma-separated values, quoted where they need
+    /// it (RFC 4180). The heading of a place is `bytes_p99`.
+    pub(crate) fn to_csv(&self) -> String {
+        let line = |cells: Vec<String>| cells.join(",") + "\r\n";
+        let names = self.columns.iter();
+        let names = names.map(|column| quoted(&column.name.replace('/', "_")));
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| row.iter().map(|cell| quoted(cell.as_value())).collect());
+        std::iter::once(names.collect())
+            .chain(rows)
+            .map(line)
+            .collect()
+    }
+
     /// Returns the headings and the plain values, a line a row.
     #[cfg(test)]
     pub(crate) fn plain(&self) -> Vec<String> {
-        let names = self.columns.iter().map(|column| column.name.clone());
-        let rows = self.rows.iter();
-        let rows = rows.map(|row| row.iter().map(Cell::as_value).collect::<Vec<_>>().join(","));
-        std::iter::once(names.collect::<Vec<_>>().join(","))
-            .chain(rows)
-            .collect()
+        self.to_csv().lines().map(str::to_owned).collect()
+    }
+}
+
+/// Quotes a value that would break a line of comma-separated ones.
+fn quoted(value: &str) -> String {
+    if value.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", value.replace('"', "\"\""))
+    } else {
+        value.to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_break_a_line_is_quoted_and_what_is_missing_is_empty() {
+        let rows = [
+            serde_json::json!({"name": "a \"b\", c", "bytes": {"p99": 2048}, "errors": {"9": 2, "14": 3}, "rate": 0.1, "ok": true}),
+            serde_json::json!({"name": "d\ne", "bytes": null, "errors": {}, "rate": 1e4, "ok": false}),
+        ];
+        let table = ReportTable::of("", &rows, "who: name | bytes/p99 | errors | rate | ok");
+        assert_eq!(
+            table.to_csv(),
+            "who,bytes_p99,errors,rate,ok\r\n\"a \"\"b\"\", c\",2048,5,0.1,true\r\n\"d\ne\",,0,10000,false\r\n"
+        );
+    }
 
     #[test]
     fn a_cell_shows_one_thing_and_says_the_value() {

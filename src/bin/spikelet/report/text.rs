@@ -2,7 +2,6 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::chart::Chart;
 use super::document::{Report, ReportBlock, Severity, Verdict};
 use super::table::{Align, Cell, ReportTable};
 
@@ -121,8 +120,7 @@ impl Text {
             ReportBlock::Facts(facts) => self.facts(facts),
             ReportBlock::Verdict(verdict) => self.verdict(verdict),
             ReportBlock::Table(table) => self.table(table),
-            ReportBlock::Chart(Chart::Bars(chart)) => self.table(&chart.to_table_with_bars()),
-            ReportBlock::Chart(chart) => self.table(&chart.to_table()),
+            ReportBlock::Chart(chart) => self.table(&chart.to_text_table()),
         }
     }
 

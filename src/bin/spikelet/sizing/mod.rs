@@ -30,6 +30,8 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 
 #[cfg(test)]
@@ -47,22 +49,48 @@ pub(crate) use source::{ClusterReading, size_cluster};
 pub(crate) const SCHEMA_VERSION: u32 = 4;
 
 /// How a sizing is made.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct SizingOptions {
-    /// Writes a second to the hottest record of all, 0 to [`plan::WRITES_PER_S_MAX`]. Default: not
-    /// known.
-    pub(crate) writes_per_s: Option<f64>,
-    /// Writes a second to the hottest record of each of these sets.
-    pub(crate) writes_per_s_of: Vec<(String, f64)>,
-    /// How many of the largest and of the most written records are listed. Default: 10.
-    pub(crate) top: usize,
-    /// The largest record that is allowed, in bytes. Default: 1 MiB, or 8 MiB of a store that holds
-    /// larger records.
-    pub(crate) max_record_bytes: Option<u64>,
-    /// Only a sample is measured. Default: everything.
-    pub(crate) sample: Option<Sample>,
-    /// Only the set of this name is looked at; the empty name is "no set". Default: all.
+    /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
+    /// given several times.
+    #[arg(help_heading = "Load", long, value_name = "[SET=]W", value_parser = rate)]
+    pub(crate) writes_per_s: Vec<(Option<String>, f64)>,
+    /// Size this set only; '' is no set [default: all].
+    #[arg(help_heading = "Records", long, value_name = "NAME")]
     pub(crate) set: Option<String>,
+    /// List this many of the largest records.
+    #[arg(help_heading = "Output", long, value_name = "N", default_value_t = 10, value_parser = RangedU64ValueParser::<usize>::new().range(0..=TOP_MAX))]
+    pub(crate) top: usize,
+    /// The largest record that is allowed, in bytes [default: 1048576; 8388608 of a store that
+    /// holds larger ones].
+    #[arg(help_heading = "Limits", long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(64..))]
+    pub(crate) max_record_bytes: Option<u64>,
+    /// Measure a sample of this many records of each set [default: all].
+    #[arg(help_heading = "Records", long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sample: Option<u32>,
+    /// Seed of the sample.
+    #[arg(
+        help_heading = "Records",
+        long,
+        default_value_t = 1,
+        requires = "sample"
+    )]
+    pub(crate) seed: u64,
+}
+
+/// More would make a page, and a terminal, of nothing else.
+const TOP_MAX: u64 = 1000;
+
+/// Parses `400` or `users=400`.
+fn rate(text: &str) -> Result<(Option<String>, f64), String> {
+    let (set, number) = match text.rsplit_once('=') {
+        Some((set, number)) => (Some(set.to_owned()), number),
+        None => (None, text),
+    };
+    let rate = number.parse().map_err(|_| {
+        format!("{number:?} is no number of writes a second: write 400, or SET=400")
+    })?;
+    Ok((set, rate))
 }
 
 /// A sample of each set: every record has the same chance to be in it.
@@ -75,15 +103,36 @@ pub(crate) struct Sample {
     pub(crate) seed: u64,
 }
 
-impl Default for SizingOptions {
-    fn default() -> Self {
-        Self {
-            writes_per_s: None,
-            writes_per_s_of: Vec::new(),
-            top: 10,
-            max_record_bytes: None,
-            sample: None,
-            set: None,
+impl SizingOptions {
+    /// Returns the writes a second to the hottest record of a set as given, or of all for `None`.
+    pub(crate) fn rate_of(&self, set: Option<&str>) -> Option<f64> {
+        let mut rates = self.writes_per_s.iter();
+        rates.find_map(|(of, rate)| (of.as_deref() == set).then_some(*rate))
+    }
+
+    /// Returns the sample that is measured; `None`: everything is.
+    pub(crate) fn sample(&self) -> Option<Sample> {
+        self.sample.map(|records| Sample {
+            records: records as usize,
+            seed: self.seed,
+        })
+    }
+
+    /// Checks the rates.
+    ///
+    /// # Errors
+    /// A rate that is none, or two of the hottest record of all.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (_, rate) in &self.writes_per_s {
+            plan::checked_rate(*rate)?;
+        }
+        let of_all = self.writes_per_s.iter().filter(|(set, _)| set.is_none());
+        let of_all: Vec<f64> = of_all.map(|(_, rate)| *rate).collect();
+        match of_all.as_slice() {
+            [first, second, ..] => Err(format!(
+                "--writes-per-s {first} and {second}: one record is the hottest of all; name sets, as SET=W"
+            )),
+            _ => Ok(()),
         }
     }
 }

@@ -167,7 +167,7 @@ impl SetStats {
         Self {
             largest: Top::new(options.top),
             most_written: Top::new(options.top),
-            sample: options.sample.map(reservoir),
+            sample: options.sample().map(reservoir),
             ..Self::default()
         }
     }

@@ -58,7 +58,9 @@ pub(super) fn summarize(
     let hottest = hottest_set(&surveys, &origin.contended);
     let mut sets: Vec<(SetSizing, SetStats)> = Vec::new();
     for (names, stats) in surveys {
-        let rate = rate_of(options, &names, hottest.as_ref());
+        let of_all = options.rate_of(None);
+        let of_all = of_all.filter(|_| hottest.as_ref() == Some(&names));
+        let rate = options.rate_of(Some(&names.1)).or(of_all);
         sets.push((
             set_sizing(options, &origin, &names, &stats, rate, max_record_bytes),
             stats,
@@ -78,10 +80,10 @@ pub(super) fn summarize(
         source_kind: origin.kind,
         records: sets.iter().map(|set| set.records).sum(),
         damaged: origin.namespaces.iter().map(|one| one.damaged).sum(),
-        sample: options.sample,
+        sample: options.sample(),
         max_record_bytes,
-        writes_per_s: options.writes_per_s,
-        writes_per_s_unassigned: options.writes_per_s.is_some() && hottest.is_none(),
+        writes_per_s: options.rate_of(None),
+        writes_per_s_unassigned: options.rate_of(None).is_some() && hottest.is_none(),
         thresholds: THRESHOLDS,
         namespaces: origin.namespaces,
         sets,
@@ -146,15 +148,6 @@ fn hottest_set(
         (generation(most.1) > 1).then(|| most.0.clone())
     };
     fought_over.or_else(only).or_else(written)
-}
-
-/// Returns the writes a second to the hottest record of a set, as given.
-fn rate_of(options: &SizingOptions, names: &SetName, hottest: Option<&SetName>) -> Option<f64> {
-    let own = options
-        .writes_per_s_of
-        .iter()
-        .find_map(|(set, rate)| (*set == names.1).then_some(*rate));
-    own.or_else(|| options.writes_per_s.filter(|_| hottest == Some(names)))
 }
 
 fn set_sizing(

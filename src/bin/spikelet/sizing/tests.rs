@@ -18,6 +18,19 @@ fn set<'s>(sizing: &'s Sizing, name: &str) -> &'s SetSizing {
     sizing.sets.iter().find(|set| set.set == name).unwrap()
 }
 
+impl Default for SizingOptions {
+    fn default() -> Self {
+        Self {
+            writes_per_s: Vec::new(),
+            set: None,
+            top: 10,
+            max_record_bytes: None,
+            sample: None,
+            seed: 1,
+        }
+    }
+}
+
 /// Returns default options, changed.
 fn options(change: impl FnOnce(&mut SizingOptions)) -> SizingOptions {
     let mut options = SizingOptions::default();

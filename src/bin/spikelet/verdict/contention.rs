@@ -8,8 +8,6 @@ mod findings;
 mod limits;
 mod remedy;
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use self::findings::{
@@ -20,7 +18,7 @@ use self::limits::limited;
 use super::{Word, rules_in};
 use crate::contention::format::load;
 use crate::contention::{FinishedRun, ReportRow, RowLayout};
-use crate::report::{ReportTable, count, duration, percent};
+use crate::report::{self, ReportTable, count, percent};
 
 /// Below this utilisation no queue forms that would explain a refusal or a long wait.
 const IDLE: f64 = 0.3;
@@ -268,7 +266,7 @@ fn load_words(row: &ReportRow) -> String {
 
 fn time(micros: f64) -> String {
     if micros.is_finite() {
-        duration(Duration::from_secs_f64(micros.max(0.0) / 1e6))
+        report::micros(micros.max(0.0))
     } else {
         "not known".to_owned()
     }

@@ -1,49 +1,18 @@
 //! `contention --host`: rows against a cluster, within limits, and only after a yes.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
 use spikelet::cluster::Cluster;
 
-use super::super::host::HostArguments;
-use super::values::positive;
+use super::ClusterContention;
 use crate::contention::{Arrivals, Case, ClusterSettings, Place, ScratchSet, Settings};
 use crate::failure::{CommandFailure, Result};
 use crate::report::{bytes, count, decimal, duration};
-use crate::units;
 
 /// The `transaction-pending-limit` assumed of servers that do not report theirs.
 const PENDING_LIMIT: usize = 20;
-
-/// Arguments of `contention --host`.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Cluster")]
-pub(super) struct ClusterContention {
-    #[command(flatten)]
-    host: HostArguments,
-    /// The namespace; needed if the cluster has several.
-    #[arg(long, value_name = "NAME", requires = "host")]
-    namespace: Option<String>,
-    /// The set that is written to. It must hold no records, and holds none afterwards.
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "host",
-        default_value = "spikelet-contention"
-    )]
-    set: String,
-    /// Write to the cluster without asking.
-    #[arg(long, requires = "host")]
-    yes: bool,
-    /// Write no more than this often a second, retries included: rates beyond it are refused, and
-    /// --writers wait for their turn.
-    #[arg(long, value_name = "W", requires = "host", default_value_t = 1_000.0, value_parser = positive)]
-    max_rate: f64,
-    /// Refuse rows with more bytes of records than this: 64MiB.
-    #[arg(long, value_name = "SIZE", requires = "host", default_value = "64MiB", value_parser = units::bytes)]
-    max_size: u64,
-}
 
 /// A cluster, before anything is written to it.
 pub(super) struct Reached<'a> {
@@ -125,7 +94,7 @@ impl Reached<'_> {
     /// It holds records, or the cluster refuses.
     pub(super) fn claim(&self) -> Result<Place> {
         let scratch = ScratchSet::claim(&self.cluster, &self.arguments.set)?;
-        Ok(Place::Cluster(scratch))
+        Ok(Place::Cluster(Arc::new(scratch)))
     }
 
     /// Says what would be written where.

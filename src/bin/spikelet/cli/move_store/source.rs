@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
 
 use spikelet::backup::{self, PieceStart, Reader, SavedIndex, SavedRecord};
 use spikelet::cluster::RecordAddress;
@@ -10,9 +9,9 @@ use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 use spikelet::record::KeyHash;
 use spikelet::{Digest, Key, Namespace, Store};
 
-use super::{PATIENCE, PAUSE};
+use super::until;
 use crate::cli::monitor_client::MonitorAddress;
-use crate::cli::target::{only, only_of};
+use crate::cli::target::{only, only_of, open};
 use crate::failure::{CommandFailure, Result};
 
 /// The subscription that keeps the changes of a program for the move.
@@ -112,7 +111,7 @@ impl MovedStore {
     /// several.
     pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self> {
         if Path::new(source).is_dir() {
-            let store = Store::builder().path(source).read_only(true).open()?;
+            let store = open(Path::new(source))?;
             return Ok(Self::Directory {
                 namespace: only_of(&store, namespace)?,
                 _store: store,
@@ -238,15 +237,9 @@ impl MovedStore {
 
 /// Asks a program until it answers: it may be starting anew.
 fn patiently<T>(ask: impl Fn() -> Result<T>) -> Result<T> {
-    let begun = Instant::now();
-    loop {
-        match ask() {
-            Err(CommandFailure::Away(_)) if begun.elapsed() < PATIENCE => {
-                std::thread::sleep(PAUSE);
-            }
-            answer => return answer,
-        }
-    }
+    until(ask, |answer| {
+        !matches!(answer, Err(CommandFailure::Away(_)))
+    })
 }
 
 fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece> {

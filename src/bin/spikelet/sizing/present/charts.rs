@@ -2,7 +2,7 @@
 
 use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
 
-use crate::report::{Axis, AxisUnit, Band, BarChart, BarSeries, Chart, MarkedPlace, bytes, count};
+use crate::report::{Axis, AxisUnit, Band, Bars, Chart, Lane, MarkedPlace, Series, bytes, count};
 use crate::sizing::model::{SetSizing, Sizing};
 use crate::sizing::size_histogram::{SizeBucket, edge};
 
@@ -33,43 +33,45 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> Chart {
             .iter()
             .find(|bucket| bucket.from == 1 << power)
     };
-    let series = |name: &str, value: fn(&SizeBucket) -> u64| BarSeries {
-        name: name.to_owned(),
-        values: powers
-            .clone()
-            .map(|power| found(power).map_or(0.0, |bucket| value(bucket) as f64))
-            .collect(),
+    let series = |name: &str, value: fn(&SizeBucket) -> u64| {
+        let values = powers.clone().map(found);
+        let value = |bucket: Option<&SizeBucket>| bucket.map_or(0.0, |bucket| value(bucket) as f64);
+        Series::of_bars(name, values.map(value))
     };
     let ends = *powers.start()..=powers.end() + 1;
     let names: Vec<String> = ends
         .map(|power| edge(1_u64.checked_shl(power).unwrap_or(u64::MAX)))
         .collect();
     let label = |pair: &[String]| pair.join("-");
-    Chart::Bars(BarChart {
+    Chart {
         title: format!("Records of {} by size", sizing.name(set)),
         description: description(set),
-        x_label: "record size in bytes".to_owned(),
-        buckets: names
-            .windows(2)
-            .map(|pair| format!("[{})", label(pair)))
-            .collect(),
-        edges: names,
-        y: Axis::new("records", AxisUnit::Number).log(),
-        series: vec![
-            series("stored", |bucket| bucket.stored),
-            series("counted", |bucket| bucket.counted),
-        ],
-        band: Some(Band {
+        x: Axis::new("record size in bytes", AxisUnit::Number),
+        bars: Some(Bars {
+            buckets: names
+                .windows(2)
+                .map(|pair| format!("[{})", label(pair)))
+                .collect(),
+            edges: names,
+            ..Bars::default()
+        }),
+        lanes: vec![Lane {
+            y: Axis::new("records", AxisUnit::Number).log(),
+            series: vec![
+                series("stored", |bucket| bucket.stored),
+                series("counted", |bucket| bucket.counted),
+            ],
+        }],
+        bands: vec![Band {
             from: place(SWEET_SPOT_FROM_BYTES),
             to: place(SWEET_SPOT_BYTES),
             label: "1-128 KiB".to_owned(),
-        }),
+        }],
         marks: vec![MarkedPlace {
             at: place(cap),
             label: format!("limit {}", bytes(cap)),
         }],
-        ..BarChart::default()
-    })
+    }
 }
 
 fn description(set: &SetSizing) -> String {

@@ -11,7 +11,7 @@ use super::model::{NamespaceSizing, SetSizing, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::SizeRemedy;
 use super::secondary_index::secondary_indexes_table;
-use crate::report::{Report, ReportTable, Section, Severity, Verdict, bytes, count, csv, decimal};
+use crate::report::{Report, ReportTable, Section, Severity, Verdict, bytes, count, decimal};
 use crate::verdict::Word;
 use crate::verdict::sizing::rules_table;
 
@@ -51,7 +51,7 @@ impl Sizing {
 
     /// Returns a row for each set, as comma-separated values.
     pub(crate) fn to_csv(&self) -> String {
-        csv(&self.sets, tables::CSV_COLUMNS)
+        ReportTable::of("", &self.sets, tables::CSV_COLUMNS).to_csv()
     }
 
     fn looked_at(&self) -> String {

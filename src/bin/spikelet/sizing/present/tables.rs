@@ -198,7 +198,9 @@ pub(super) fn lints(sizing: &Sizing) -> ReportTable {
 }
 
 /// The columns of the CSV form: everything of a set that is one number.
-pub(super) const CSV_COLUMNS: &str = "namespace set records measured verdict/level verdict/decided_by verdict/remedy verdict/value \
-     verdict/threshold bytes/p50 bytes/p95 bytes/p99 bytes/max bytes/mean bytes/total stored_bytes/total \
-     below_1_kib=shares/0/records from_1_to_128_kib=shares/1/records to_1_mib=shares/2/records \
-     to_8_mib=shares/3/records beyond_8_mib=shares/4/records advice/shards_by_size advice/shards_by_rate advice/shards advice/shards_pow2 advice/bound_by index/aerospike_bytes index/bytes";
+pub(super) const CSV_COLUMNS: &str = "namespace | set | records | measured | verdict/level | verdict/decided_by | \
+     verdict/remedy | verdict/value | verdict/threshold | bytes/p50 | bytes/p95 | bytes/p99 | bytes/max | \
+     bytes/mean | bytes/total | stored_bytes/total | below_1_kib: shares/0/records | \
+     from_1_to_128_kib: shares/1/records | to_1_mib: shares/2/records | to_8_mib: shares/3/records | \
+     beyond_8_mib: shares/4/records | advice/shards_by_size | advice/shards_by_rate | advice/shards | \
+     advice/shards_pow2 | advice/bound_by | index/aerospike_bytes | index/bytes";

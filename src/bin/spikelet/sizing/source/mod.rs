@@ -20,7 +20,6 @@ use spikelet::backup::files_of;
 #[cfg(feature = "cluster")]
 pub(crate) use self::cluster::ClusterReading;
 use self::input::{Input, STDIN};
-use super::plan::checked_rate;
 use super::set_stats::StatsBySet;
 use super::summarize::{RecordOrigin, summarize};
 use super::{Sizing, SizingOptions};
@@ -84,10 +83,7 @@ fn sized(
     options: &SizingOptions,
     read: impl FnOnce(&mut StatsBySet<'_>) -> Result<RecordOrigin>,
 ) -> Result<Sizing> {
-    let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
-    for rate in rates.chain(options.writes_per_s) {
-        checked_rate(rate)?;
-    }
+    options.check()?;
     let mut stats = StatsBySet::new(options);
     let origin = read(&mut stats)?;
     let sizing = summarize(options, origin, stats);

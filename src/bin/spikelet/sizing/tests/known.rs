@@ -11,7 +11,7 @@ use spikelet::{
 use tempfile::TempDir;
 
 use super::{options, set, sized};
-use crate::sizing::{Sample, SizeRemedy};
+use crate::sizing::SizeRemedy;
 use crate::verdict::Word;
 
 /// Fills a store with records of up to 8 MiB, and closes it.
@@ -131,7 +131,7 @@ fn a_hot_record_is_sharded_by_its_rate() {
     ] {
         let sizing = sized(
             dir.path(),
-            &options(|options| options.writes_per_s = Some(rate)),
+            &options(|options| options.writes_per_s = vec![(None, rate)]),
         );
         let found = set(&sizing, "counters");
         assert_eq!(
@@ -297,10 +297,9 @@ fn a_sample_says_how_far_it_can_be_trusted_and_claims_no_maximum() {
     });
     let all = sized(dir.path(), &options(|_| {}));
     let sample = |seed| {
-        let sample = Sample { records: 500, seed };
         sized(
             dir.path(),
-            &options(|options| options.sample = Some(sample)),
+            &options(|options| (options.sample, options.seed) = (Some(500), seed)),
         )
     };
     let (first, again, other) = (sample(1), sample(1), sample(2));

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::{options, sized};
-use crate::sizing::Sample;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -26,7 +25,7 @@ proptest! {
             let _ = writeln!(lines, "{}", serde_json::json!({"set": format!("s{set}"), "key": key, "bins": bins}));
         }
         std::fs::write(&file, lines).unwrap();
-        let sizing = sized(&file, &options(|options| options.writes_per_s = rate));
+        let sizing = sized(&file, &options(|options| options.writes_per_s = rate.map(|rate| (None, rate)).into_iter().collect()));
         prop_assert_eq!(sizing.records, records.len() as u64);
         prop_assert!(sizing.largest.windows(2).all(|pair| pair[0].bytes >= pair[1].bytes));
         let largest = sizing.sets.iter().map(|set| set.bytes.max).max();
@@ -54,10 +53,9 @@ proptest! {
             }
         }
         // A sample of all records finds the same as no sample.
-        let sample = Sample { records: records.len(), seed: 7 };
         let sampled = sized(&file, &options(|options| {
-            options.writes_per_s = rate;
-            options.sample = Some(sample);
+            options.writes_per_s = rate.map(|rate| (None, rate)).into_iter().collect();
+            (options.sample, options.seed) = (Some(records.len() as u32), 7);
         }));
         for (all, sampled) in sizing.sets.iter().zip(&sampled.sets) {
             prop_assert_eq!(&all.bytes, &sampled.bytes);

@@ -195,7 +195,7 @@ fn measured_refusals_decide_and_a_rate_is_of_the_hottest_record() {
     });
     let sizing = sized(
         dir.path(),
-        &options(|options| options.writes_per_s = Some(400.0)),
+        &options(|options| options.writes_per_s = vec![(None, 400.0)]),
     );
     let found = set(&sizing, "hot");
     assert_eq!(found.verdict.decided_by, "key_busy");
@@ -219,11 +219,8 @@ fn measured_refusals_decide_and_a_rate_is_of_the_hottest_record() {
     // The rate is not that of every set.
     let calm = set(&sizing, "calm");
     assert_eq!((calm.verdict.level, calm.writes_per_s), (Word::Ok, None));
-    let named = vec![("calm".to_owned(), 400.0)];
-    let sizing = sized(
-        dir.path(),
-        &options(|options| options.writes_per_s_of = named),
-    );
+    let named = vec![(Some("calm".to_owned()), 400.0)];
+    let sizing = sized(dir.path(), &options(|options| options.writes_per_s = named));
     assert_eq!(set(&sizing, "calm").verdict.decided_by, "writes_per_s");
     assert_eq!(set(&sizing, "hot").writes_per_s, None);
     assert!(!sizing.writes_per_s_unassigned);
@@ -299,7 +296,7 @@ fn a_rate_of_no_known_record_is_in_no_figure_and_this_is_told() {
     std::fs::write(&file, line("a") + &line("b")).unwrap();
     let sizing = sized(
         &file,
-        &options(|options| options.writes_per_s = Some(400.0)),
+        &options(|options| options.writes_per_s = vec![(None, 400.0)]),
     );
     assert!(sizing.writes_per_s_unassigned);
     assert!(sizing.sets.iter().all(|set| set.verdict.level == Word::Ok));
@@ -427,10 +424,9 @@ fn a_sample_is_not_called_ok_and_its_total_is_that_of_all() {
             .unwrap();
     });
     let sample = |records| {
-        let sample = crate::sizing::Sample { records, seed: 1 };
         sized(
             dir.path(),
-            &options(|options| options.sample = Some(sample)),
+            &options(|options| options.sample = Some(records)),
         )
     };
     let some = sample(100);
@@ -485,7 +481,7 @@ fn claims_are_about_the_record_that_is_meant_and_end_where_shards_do() {
     let of = |name: &str, rate: Option<f64>| {
         let only = options(|options| {
             options.set = Some(name.to_owned());
-            options.writes_per_s = rate;
+            options.writes_per_s = rate.map(|rate| (None, rate)).into_iter().collect();
         });
         sized(dir.path(), &only)
     };

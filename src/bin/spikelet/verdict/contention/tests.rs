@@ -188,6 +188,15 @@ fn each_rule_decides_the_run_that_shows_it() {
             "of those measured, 256 is the fewest that passes",
         ),
         (
+            open(150.0, "1 256"),
+            none,
+            same,
+            "OVERLOAD",
+            "overload",
+            Some(2),
+            "Hash-shard it by 2 (computed from 125 writes/s a record; of those measured, 256 is",
+        ),
+        (
             open(120.0, "1 2"),
             none,
             same,
