@@ -453,7 +453,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// As for [`OneToMany::get`].
     pub fn suggest(&self) -> Result<LayoutAdvice> {
         let declaration = self.declaration(None);
-        let stats = declaration.stats(&self.store);
+        let children = declaration.sides.iter().take(1);
+        let stats: Result<Vec<_>> = children.map(|side| side.stats(&self.store)).collect();
         let advice = stats.and_then(|stats| declaration.advice(&self.store, &stats));
         self.named(&self.current, advice)
     }

@@ -157,7 +157,7 @@ impl RelationDeclaration {
 }
 
 impl DeclaredSide {
-    fn stats<S: RecordStore>(&self, store: &S) -> Result<SideStats> {
+    pub(super) fn stats<S: RecordStore>(&self, store: &S) -> Result<SideStats> {
         match (RelationSide::of(self), &self.bin) {
             (Some(side), _) => side.stats(store),
             (None, Some(path)) if self.form == SideForm::Reference => {

@@ -457,17 +457,18 @@ fn index_of(
 ) -> Option<String> {
     let declared = children.index.as_deref().unwrap_or_default();
     let namespace = guard.namespace();
-    if namespace.index_definition(declared).is_some() {
+    let of_set = |name: &str| {
+        let (set, definition) = namespace.index_definition(name)?;
+        (set.as_deref() == Some(&*children.set)).then_some(definition)
+    };
+    if of_set(declared).is_some() {
         return Some(declared.to_owned());
     }
     let of_type = |kind| {
         let wanted = [IndexComponent::bin(bin).of_type(kind)];
         let mut all = namespace.indexes().into_iter();
-        all.find_map(|index| {
-            let (set, definition) = namespace.index_definition(&index.name)?;
-            let is_here = set.as_deref() == Some(&*children.set);
-            (is_here && *definition.components() == wanted).then(|| index.name.into())
-        })
+        let is_it = |name: &str| of_set(name).is_some_and(|it| *it.components() == wanted);
+        all.find_map(|index| is_it(&index.name).then(|| index.name.into()))
     };
     let of_parent = match (parent, [IndexType::Integer, IndexType::String].map(of_type)) {
         (Key::Integer(_), [integers, _]) => integers,
