@@ -45,12 +45,14 @@ impl RateLimit {
         *due = Some(due.map_or(now, |due| due.max(earliest)) + self.each);
     }
 
-    /// Waits until the next record is due, and counts it.
+    /// Waits until the next record is due, and counts it: one after the other, which do not catch up.
     pub(crate) fn take(&self) {
         while let Some(time) = self.wait(Instant::now()) {
             std::thread::sleep(time);
         }
-        self.count(Instant::now());
+        let now = Instant::now();
+        let mut due = self.due.lock();
+        *due = Some(due.map_or(now, |due| due.max(now)) + self.each);
     }
 }
 

@@ -6,6 +6,7 @@ mod options;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use super::error::BackupError;
 use super::index::SavedIndex;
@@ -21,8 +22,9 @@ use indexes::missing_indexes;
 use input::{Files, IndexFaults, RecordPlace};
 pub use options::{RestoreOptions, RestoreSummary};
 
-/// Attempts at a record that others are writing: about a second of pauses.
-const ATTEMPTS: u32 = 20;
+/// Attempts at a record that others are writing, and the longest pause between two: about a second of pauses.
+const ATTEMPTS: u32 = 100;
+const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// Records between two waits for durability.
 const RECORDS_A_SYNC: u64 = 4_096;
@@ -359,7 +361,9 @@ impl RestoreOptions {
             void_time: record.void_time,
             bins,
         };
-        let retries = RetryPolicy::default().max_attempts(ATTEMPTS);
+        let retries = RetryPolicy::default()
+            .max_attempts(ATTEMPTS)
+            .max_pause(PAUSE_MAX);
         let written = retries.retry(|| target.write_saved(&record.set, &version, self.policy()));
         match written {
             Ok(WriteSaved::Written) => Ok(&mut summary.restored),

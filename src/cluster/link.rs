@@ -384,18 +384,29 @@ fn check_version(version: &Version) -> Result<()> {
 }
 
 /// The sets in what a node says of a namespace's sets, with their records: `ns=N:set=S:objects=..;ns=N:set=..`. A name may
-/// have colons and semicolons itself. `None`: one that cannot be read.
+/// have colons and semicolons itself, and the beginning of a set. `Err`: one that cannot be read.
 pub(super) fn sets_of<'t>(
     namespace: &str,
     text: &'t str,
-) -> impl Iterator<Item = Option<(&'t str, u64)>> {
+) -> Vec<std::result::Result<(&'t str, u64), &'t str>> {
     let begin = format!("ns={namespace}:set=");
-    let sets: Vec<&str> = text.split(&begin).skip(1).collect();
-    sets.into_iter().map(|set| {
-        let (name, rest) = set.rsplit_once(":objects=")?;
-        let records = rest.split(':').next().unwrap_or_default();
-        Some((name, records.parse().ok()?))
-    })
+    let mut sets = Vec::new();
+    let mut from = None;
+    let ends = text.match_indices(&begin).map(|(at, _)| at);
+    for end in ends.chain([text.len()]) {
+        // What has no count is the beginning of a name that goes on.
+        let set = from.and_then(|from| text.get(from..end));
+        if from.is_none() || set.is_some_and(|set| set.contains(":objects=")) || end == text.len() {
+            let read = |set: &'t str| {
+                let (name, rest) = set.rsplit_once(":objects=")?;
+                let records = rest.split(':').next().unwrap_or_default();
+                Some((name, records.parse().ok()?))
+            };
+            sets.extend(set.map(|set| read(set).ok_or(set)));
+            from = Some(end + begin.len());
+        }
+    }
+    sets
 }
 
 #[cfg(test)]
@@ -414,14 +425,23 @@ mod tests {
     fn sets_are_listed_whatever_their_names_are() {
         let set =
             |name: &str| format!("ns=test:set={name}:objects=1:tombstones=0:truncating=false;");
-        let names = ["plain", "a:b", "c;d=e", ";", "set=x", "e:objects=f"];
+        let names = [
+            "plain",
+            "a:b",
+            "c;d=e",
+            ";",
+            "set=x",
+            "e:objects=f",
+            "a;ns=test:set=b",
+        ];
         let text: String = names.iter().map(|name| set(name)).collect();
-        let expected = names.map(|name| Some((name, 1)));
-        assert_eq!(sets_of("test", &text).collect::<Vec<_>>(), expected);
+        assert_eq!(sets_of("test", &text), names.map(|name| Ok((name, 1))));
         // Nothing that cannot be read is taken for an empty set.
-        let unread = ["ns=test:set=a;", "ns=test:set=a:objects=many;"];
-        assert!(unread.iter().all(|text| sets_of("test", text).eq([None])));
-        assert_eq!(sets_of("test", "").count(), 0);
-        assert_eq!(sets_of("test", "ns_type=unknown").count(), 0);
+        for unread in ["a;", "a:objects=many;"] {
+            let text = format!("ns=test:set={unread}");
+            assert_eq!(sets_of("test", &text), [Err(unread)]);
+        }
+        assert_eq!(sets_of("test", ""), []);
+        assert_eq!(sets_of("test", "ns_type=unknown"), []);
     }
 }

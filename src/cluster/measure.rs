@@ -96,7 +96,7 @@ impl ClusterSet {
             found.push(record);
             ControlFlow::Continue(())
         }));
-        let limit = records_per_second.and_then(|rate| RateLimit::new(rate, Due::default()));
+        let limit = records_per_second.and_then(|rate| RateLimit::new(rate.max(1), Due::default()));
         for record in found {
             match record.and_then(|record| self.measure(&record, bins, limit.as_ref())) {
                 // It is gone since.

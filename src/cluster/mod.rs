@@ -132,7 +132,7 @@ impl Cluster {
     /// Returns the names of the namespace's sets, in order. Records in no set are not listed.
     ///
     /// # Errors
-    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
+    /// As for [`Cluster::set_sizes`].
     pub fn set_names(&self) -> Result<Vec<String>> {
         Ok(self
             .set_sizes()?
@@ -152,8 +152,8 @@ impl Cluster {
         let mut sizes = BTreeMap::new();
         for sets in &answers {
             for set in sets_of(self.namespace(), sets) {
-                let (name, records) = set.ok_or_else(|| {
-                    link::failed(format!("a node lists its sets in an unknown form: {sets}"))
+                let (name, records) = set.map_err(|set| {
+                    link::failed(format!("a node lists a set in an unknown form: {set:?}"))
                 })?;
                 *sizes.entry(name.to_owned()).or_default() += records;
             }

@@ -12,7 +12,7 @@ use spikelet_storage::{Attempt, Lsn, MaintenanceReport, Opening, PARTITIONS, Set
 #[cfg(doc)]
 use crate::Error;
 use crate::Result;
-use crate::index::IndexDefinition;
+use crate::index::{IndexComponent, IndexDefinition};
 use crate::record::KeyHash;
 
 use super::activity::{NamespaceStats, OperationKind};
@@ -129,6 +129,16 @@ impl Namespace {
     pub fn index_definition(&self, name: &str) -> Option<(Option<Box<str>>, IndexDefinition)> {
         let index = self.core.indexes.by_name(name)?;
         Some((index.set.clone(), index.definition()))
+    }
+
+    /// The name of an index over this component of a set's records, and no other.
+    pub(crate) fn index_over(&self, set: &str, component: &IndexComponent) -> Option<Arc<str>> {
+        let all = self.core.indexes.all();
+        let found = all.iter().find(|index| {
+            index.set.as_deref() == Some(set)
+                && *index.definition.components() == [component.clone()]
+        });
+        found.map(|index| index.name())
     }
 
     /// Begins a query by a secondary index, over the records of all sets that are in it.

@@ -180,6 +180,7 @@ impl EndpointShared {
             #[cfg(feature = "tls")]
             if let Some(tls) = self.tls.clone() {
                 let Ok(tls) = rustls::ServerConnection::new(tls) else {
+                    self.note_end(number);
                     continue;
                 };
                 channel = Box::new(rustls::StreamOwned::new(tls, &stream));
@@ -187,9 +188,13 @@ impl EndpointShared {
             let answer = |request: &HttpRequest<'_>| answer(request, peer.ip());
             // A client that hangs or goes away is not waited for.
             let _ = serve(&mut *channel, &stream, self.local_only, answer);
-            if let Some(place) = self.state.lock().under_way.get_mut(number) {
-                *place = None;
-            }
+            self.note_end(number);
+        }
+    }
+
+    fn note_end(&self, number: usize) {
+        if let Some(place) = self.state.lock().under_way.get_mut(number) {
+            *place = None;
         }
     }
 }

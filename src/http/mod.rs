@@ -115,7 +115,6 @@ fn serve(
     );
     let answer = [head.as_bytes(), &response.body].concat();
     write_by(stream, socket, &answer, began + PATIENCE)?;
-    stream.end()?;
     socket.shutdown(std::net::Shutdown::Write)?;
     if !is_read {
         drain(socket);
@@ -263,12 +262,17 @@ fn write_by(
     mut bytes: &[u8],
     deadline: Instant,
 ) -> io::Result<()> {
-    while !bytes.is_empty() {
+    let limit = || {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        socket.set_write_timeout(Some(left))?;
+        // An encrypted stream may read to write.
+        socket.set_read_timeout(Some(left))?;
+        socket.set_write_timeout(Some(left))
+    };
+    while !bytes.is_empty() {
+        limit()?;
         match stream.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
@@ -276,7 +280,8 @@ fn write_by(
             Err(error) => return Err(error),
         }
     }
-    stream.flush()
+    limit()?;
+    stream.end()
 }
 
 /// Reads the rest from a refused client, for a moment.

@@ -66,9 +66,26 @@ pub const MAX_SET_NAME_BYTES: usize = spikelet_storage::SET_NAME_BYTES_MAX;
 #[inline]
 pub(crate) fn check_set_name(name: &str) -> std::result::Result<(), String> {
     if name.len() > MAX_SET_NAME_BYTES || name.contains('\0') {
+        // Of a name from the wire, which can have 127 MiB, the message shows the beginning.
+        let begin: String = name.chars().take(MAX_SET_NAME_BYTES).collect();
+        let bytes = name.len();
         return Err(format!(
-            "set {name:?}: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"
+            "set {begin:?} of {bytes} bytes: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_of_a_set_is_shown_by_its_beginning() {
+        let why = check_set_name(&"\u{7f}".repeat(1 << 20)).unwrap_err();
+        assert!(why.len() < 1024, "{} bytes", why.len());
+        assert!(why.contains("of 1048576 bytes"), "{why}");
+        assert!(check_set_name("a\0").is_err());
+        assert_eq!(check_set_name(&"n".repeat(MAX_SET_NAME_BYTES)), Ok(()));
+    }
 }

@@ -51,8 +51,8 @@ const CHILDREN_AT_ONCE: usize = 512;
 /// written before the child, and after it when the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
 /// [`OneToMany::verify`] removes it. The other layouts write one record.
 ///
-/// On a cluster a reference is found by the servers' own secondary indexes, one of integers and one of text: keys of parents that
-/// are bytes are refused there.
+/// On a cluster a reference is found by the servers' own secondary indexes, one of integers and one of texts up to 2,048 bytes:
+/// pages of a parent whose key is bytes are refused there, and those of a longer text are empty.
 ///
 /// Keys of children are unique in the set of children, except where children are consolidated: there, in their parent.
 ///

@@ -198,15 +198,31 @@ fn a_server_finds_the_children_by_reference_of_a_parent_that_is_deleted() {
         restricting.put("ann", id, &json!({ "n": id })).unwrap();
         restricting.put(7, 10 + id, &json!({ "n": id })).unwrap();
     }
+    // No index of a cluster has these parents.
+    let long = "long ".repeat(500);
+    let unindexed = [Key::from(&b"bytes"[..]), Key::from(long.as_str())];
+    for (parent, id) in unindexed.iter().zip(20..) {
+        parents
+            .operate_on(&policy, parent, &[put("name", 1)])
+            .unwrap();
+        restricting
+            .put(parent.clone(), id, &json!({ "n": id }))
+            .unwrap();
+    }
     // By a plain call, which knows of no relation.
     let delete = |key: &Key<'_>| parents.operate_on(&policy, key, &[delete_all_bins()]);
-    for parent in &keys[..2] {
+    for parent in keys[..2].iter().chain(&unindexed) {
         assert_eq!(delete(parent).unwrap_err().result_code(), 22, "{parent}");
     }
     delete(&childless).unwrap();
     delete(&8.into()).unwrap();
     let cascading = children(OnDelete::Cascade);
     delete(&"ann".into()).unwrap();
+    for (parent, id) in unindexed.iter().zip(20..) {
+        delete(parent).unwrap();
+        let child = cascading.get::<Value>(parent.clone(), id).unwrap();
+        assert_eq!(child, None, "{parent}");
+    }
     let counts = (
         cascading.len("ann").unwrap(),
         cascading.get::<Value>("ann", 1).unwrap(),

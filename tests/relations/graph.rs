@@ -137,6 +137,15 @@ fn sort_keys_answer_what_the_modeling_document_asks() {
         goals(of_user().at_least("400-")),
         ["GOAL-G1", "GOAL-G2"].map(String::from).into()
     );
+    // One condition narrows the range of another.
+    let lead = || of_user().equal("500-LEAD");
+    assert_eq!(goals(lead().at_least("400-")).len(), 1);
+    assert_eq!(goals(lead().at_least("600-")).len(), 0);
+    assert_eq!(goals(lead().less_than("600-")).len(), 1);
+    assert_eq!(goals(lead().less_than("500-LEAD")).len(), 0);
+    let from = || of_user().between("500-".."600-");
+    assert_eq!(goals(from().at_least("400-")).len(), 1);
+    assert_eq!(goals(from().less_than("700-")).len(), 1);
     assert_eq!(goals(of_user().sort(1).at_least("2020-07-01")).len(), 2);
     assert_eq!(goals(of_user().sort(1).at_least("2020-07-02")).len(), 0);
     let edge: Option<Membership> = graph.edge(&goal(2), "GOALMEMBERSHIP", &user(2)).unwrap();

@@ -6,6 +6,7 @@ use crate::engine::RelationGuard;
 use crate::engine::declaration::{
     DeclaredSide, OnDelete, RelationDeclaration, RelationKind, SideForm,
 };
+use crate::index::VALUE_BYTES_MAX;
 use crate::query::{IndexComponent, IndexType};
 use crate::record::Record;
 use crate::relation::address::Address;
@@ -449,7 +450,7 @@ impl Listed<'_> {
 }
 
 /// Returns the name of the index that finds the children of a parent: the declared one. Where a handle of a cluster has declared
-/// the relation, there are two in its place, of integers and of texts, and none for keys that are bytes, which it refuses.
+/// the relation, there are two in its place, of integers and of texts. `None`: neither has this parent.
 fn index_of(
     guard: &RelationGuard<'_>,
     (children, bin): (&DeclaredSide, &str),
@@ -457,27 +458,24 @@ fn index_of(
 ) -> Option<String> {
     let declared = children.index.as_deref().unwrap_or_default();
     let namespace = guard.namespace();
-    let of_set = |name: &str| {
-        let (set, definition) = namespace.index_definition(name)?;
-        (set.as_deref() == Some(&*children.set)).then_some(definition)
+    let kind = match parent {
+        Key::Integer(_) => IndexType::Integer,
+        _ => IndexType::String,
     };
-    if of_set(declared).is_some() {
+    let typed = || namespace.index_over(&children.set, &IndexComponent::bin(bin).of_type(kind));
+    let has_parent = match parent {
+        Key::Integer(_) => true,
+        Key::String(text) => text.len() <= VALUE_BYTES_MAX as usize,
+        Key::Blob(_) => false,
+    };
+    if namespace.index_definition(declared).is_some() {
         return Some(declared.to_owned());
     }
-    let of_type = |kind| {
-        let wanted = [IndexComponent::bin(bin).of_type(kind)];
-        let mut all = namespace.indexes().into_iter();
-        let is_it = |name: &str| of_set(name).is_some_and(|it| *it.components() == wanted);
-        all.find_map(|index| is_it(&index.name).then(|| index.name.into()))
-    };
-    let of_parent = match (parent, [IndexType::Integer, IndexType::String].map(of_type)) {
-        (Key::Integer(_), [integers, _]) => integers,
-        (Key::String(_), [_, texts]) => texts,
-        (Key::Blob(_), [None, None]) => None,
-        (Key::Blob(_), _) => return None,
-    };
-    // A query by one that is not there says so.
-    of_parent.or_else(|| Some(declared.to_owned()))
+    match typed() {
+        Some(index) => has_parent.then(|| index.as_ref().to_owned()),
+        // A query by one that is not there says so.
+        None => Some(declared.to_owned()),
+    }
 }
 
 /// Whether a record, by its key and bins, leads to the one that a search is for.
@@ -486,7 +484,7 @@ type IsEdge<'s> = dyn Fn(&Key<'_>, &Record) -> bool + 's;
 /// A search for records that lead to another one.
 struct RoleSearch<'s> {
     set: &'s str,
-    /// The indexes that find them, each with the value that they are found by.
+    /// The indexes that find them, each with the value that they are found by. None: a scan finds them.
     indexes: Vec<(String, Value)>,
     /// The bin that `is_edge` looks at.
     bin: Option<&'s str>,
@@ -533,6 +531,14 @@ impl<'s> RoleSearch<'s> {
             {
                 self.keep(store, page?, &mut found)?;
             }
+        }
+        if self.indexes.is_empty() {
+            let mut scanned = Vec::new();
+            records.scan_records(&mut |record| {
+                let key = record.key().map(Key::into_owned);
+                scanned.extend(key.filter(|key| (self.is_edge)(key, record)));
+            })?;
+            self.keep(store, scanned, &mut found)?;
         }
         found.truncate(limit);
         Ok(found)

@@ -37,6 +37,16 @@ enum SortRange {
     Between(Bound<Value>, Bound<Value>),
 }
 
+impl SortRange {
+    /// The bounds that a further condition narrows: none of a prefix, which it replaces.
+    fn bounds(&self) -> (Bound<&Value>, Bound<&Value>) {
+        match self {
+            Self::Between(from, to) => (from.as_ref(), to.as_ref()),
+            Self::BeginsWith(_) => (Bound::Unbounded, Bound::Unbounded),
+        }
+    }
+}
+
 /// A query for the edges that begin at a node, by type and then by the nodes that they lead to. From
 /// [`Graph::edges`](super::Graph::edges).
 #[derive(Clone, Debug)]
@@ -127,24 +137,30 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         self
     }
 
-    /// Only edges with this sort key or a greater one: `400-` finds `400-CONTRIBUTOR` and `500-LEAD`. Below
-    /// [`EdgeQuery::less_than`], if that is asked for, too.
+    /// Only edges with this sort key or a greater one: `400-` finds `400-CONTRIBUTOR` and `500-LEAD`. Narrows the range of
+    /// [`EdgeQuery::equal`], [`EdgeQuery::between`] and [`EdgeQuery::less_than`], if one is asked for.
     pub fn at_least(mut self, sort_key: &str) -> Self {
-        let to = match self.range {
-            SortRange::Between(_, to) => to,
-            _ => Bound::Unbounded,
+        let (from, to) = self.range.bounds();
+        let from = match from {
+            Bound::Included(first) | Bound::Excluded(first) if first.as_str() > Some(sort_key) => {
+                from.map(Clone::clone)
+            }
+            _ => Bound::Included(sort_key.into()),
         };
-        self.range = SortRange::Between(Bound::Included(sort_key.into()), to);
+        self.range = SortRange::Between(from, to.map(Clone::clone));
         self
     }
 
-    /// Only edges with a smaller sort key. From [`EdgeQuery::at_least`] on, if that is asked for, too.
+    /// Only edges with a smaller sort key. Narrows the range as [`EdgeQuery::at_least`] does.
     pub fn less_than(mut self, sort_key: &str) -> Self {
-        let from = match self.range {
-            SortRange::Between(from, _) => from,
-            _ => Bound::Unbounded,
+        let (from, to) = self.range.bounds();
+        let to = match to {
+            Bound::Included(last) | Bound::Excluded(last) if last.as_str() < Some(sort_key) => {
+                to.map(Clone::clone)
+            }
+            _ => Bound::Excluded(sort_key.into()),
         };
-        self.range = SortRange::Between(from, Bound::Excluded(sort_key.into()));
+        self.range = SortRange::Between(from.map(Clone::clone), to);
         self
     }
 

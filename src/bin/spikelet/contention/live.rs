@@ -60,8 +60,12 @@ pub(super) fn run(run: RowRun<'_>) -> Result<RunResult> {
     let (next_ns, stopped_ns) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = |writer: usize| -> Result<Ledger> {
         let mut ledger = Ledger::default();
-        let mut keys = KeySource::new(case, writer as u64);
-        start.wait();
+        // The writes of an open loop bring their keys, and none waits for a thread that is late.
+        let is_closed = planned.is_none();
+        let mut keys = (is_closed && writer < writers).then(|| KeySource::new(case, writer as u64));
+        if is_closed {
+            start.wait();
+        }
         let row = LiveRow {
             run,
             begun: *begun.get_or_init(Instant::now),
@@ -82,7 +86,8 @@ pub(super) fn run(run: RowRun<'_>) -> Result<RunResult> {
                 next.filter(|wanted| row.sleep_until(wanted.at_ns))
             } else {
                 let goes_on = now_ns < run.window.to_ns && row.wait_for_turn(&next_ns);
-                goes_on.then(|| PlannedWrite {
+                let keys = keys.as_mut().filter(|_| goes_on);
+                keys.map(|keys| PlannedWrite {
                     id,
                     key: keys.draw(),
                     at_ns: row.now_ns(),
