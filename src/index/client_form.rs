@@ -1,13 +1,10 @@
 //! Definitions from Aerospike's clients and backups: one component of one type.
 
-use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource};
+use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource, VALUE_BYTES_MAX};
 use super::entries::EntryReader;
 use super::key::IndexType;
 use crate::expression::{ExpType, Expression};
 use crate::{Error, Result};
-
-/// Strings and blobs above this length in bytes are left out of the index: Aerospike's limit.
-pub(crate) const VALUE_BYTES_MAX: u32 = 2048;
 
 /// What clients and backups call a type or a part of indexed values: a name in info commands, a number in queries, a letter in
 /// backups.

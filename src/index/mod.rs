@@ -25,14 +25,13 @@ mod selection;
 pub use definition::{IndexComponent, IndexDefinition};
 pub use key::IndexType;
 
-#[cfg(any(feature = "server", all(feature = "backup", feature = "cluster")))]
-pub(crate) use client_form::VALUE_BYTES_MAX;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use client_form::{CLIENT_PARTS, CLIENT_TYPES};
 #[cfg(any(feature = "server", feature = "cluster"))]
 pub(crate) use definition::IndexPart;
 #[cfg(any(feature = "server", feature = "backup", feature = "cluster"))]
 pub(crate) use definition::IndexSource;
+pub(crate) use definition::VALUE_BYTES_MAX;
 pub(crate) use entries::EntryReader;
 pub(crate) use guards::{GUARDS, IndexRule};
 pub(crate) use key::{GeometryKey, form_of, form_of_prefix, forms_len, geometry_key, type_of_form};
