@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 #[cfg(feature = "server")]
 use smallvec::SmallVec;
 
-/// How far those that were slower than they may be catch up.
+/// How far queries that were slower than they may be catch up.
+#[cfg(feature = "server")]
 const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// The longest wait at once.
@@ -38,11 +39,10 @@ impl RateLimit {
         (ahead > Duration::from_millis(1)).then_some(ahead)
     }
 
-    /// Counts a record.
+    /// Counts a record of a query.
+    #[cfg(feature = "server")]
     pub(crate) fn count(&self, now: Instant) {
-        let mut due = self.due.lock();
-        let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
-        *due = Some(due.map_or(now, |due| due.max(earliest)) + self.each);
+        self.count_from(now.checked_sub(CATCH_UP).unwrap_or(now), now);
     }
 
     /// Waits until the next record is due, and counts it: one after the other, which do not catch up.
@@ -51,8 +51,12 @@ impl RateLimit {
             std::thread::sleep(time);
         }
         let now = Instant::now();
+        self.count_from(now, now);
+    }
+
+    fn count_from(&self, earliest: Instant, now: Instant) {
         let mut due = self.due.lock();
-        *due = Some(due.map_or(now, |due| due.max(now)) + self.each);
+        *due = Some(due.map_or(now, |due| due.max(earliest)) + self.each);
     }
 }
 

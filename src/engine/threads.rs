@@ -28,9 +28,10 @@ pub(super) fn in_threads<S, B: Send>(
         }
     };
     std::thread::scope(|scope| {
-        (1..threads).for_each(|_| {
-            scope.spawn(work);
-        });
+        for _ in 1..threads {
+            // The caller's thread does the work of those that the system refuses.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
         work();
     });
     with.into_inner()

@@ -9,6 +9,7 @@ use crate::log::staging::PAGE_BYTES;
 use crate::log::syncer::SyncError;
 use crate::log::{Log, States};
 use crate::sync::atomic::Ordering;
+use std::thread::Builder;
 
 impl Log {
     /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
@@ -143,13 +144,16 @@ impl Log {
             several => std::thread::scope(|scope| {
                 let syncs: Vec<_> = several
                     .iter()
-                    .map(|volume| scope.spawn(move || volume.sync()))
+                    .map(|volume| Builder::new().spawn_scoped(scope, || volume.sync()))
                     .collect();
-                syncs.into_iter().try_for_each(|sync| match sync.join() {
-                    Ok(done) => Ok(done?),
-                    Err(_) => Err(SyncError::Failed(
+                let mut syncs = syncs.into_iter().zip(several);
+                syncs.try_for_each(|(thread, volume)| match thread.map(|it| it.join()) {
+                    Ok(Ok(done)) => Ok(done?),
+                    Ok(Err(_)) => Err(SyncError::Failed(
                         "the thread that synced a device panicked".to_owned(),
                     )),
+                    // The system has no thread to give.
+                    Err(_) => Ok(volume.sync()?),
                 })
             })?,
         }

@@ -20,6 +20,7 @@ use crate::recovery::sighting::{BlockEnd, Chain, Flaw, KnownState, Sighting, Use
 use crate::recovery::young::Young;
 use crate::stats::Traffic;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::Builder;
 
 /// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of the entries in the
 /// index if that is more, so that tables are not walked over more and more often as they grow.
@@ -160,15 +161,18 @@ impl Sweep<'_> {
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let mut gleanings = Vec::new();
         std::thread::scope(|scope| {
-            let judges: Vec<_> = (0..threads)
-                .map(|_| scope.spawn(|| self.judge(&next, &done)))
-                .collect();
+            let work = || self.judge(&next, &done);
+            // This thread does the work of those that the system refuses.
+            let judges = (1..threads).map(|_| Builder::new().spawn_scoped(scope, work));
+            let judges: Vec<_> = judges.filter_map(Result::ok).collect();
+            let mut note = |(gleaned, seen)| {
+                gleanings.push(gleaned);
+                found.absorb(seen);
+            };
+            note(work());
             for judge in judges {
                 match judge.join() {
-                    Ok((gleaned, seen)) => {
-                        gleanings.push(gleaned);
-                        found.absorb(seen);
-                    }
+                    Ok(judged) => note(judged),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
@@ -229,7 +233,7 @@ pub(crate) fn for_all_partitions<V: FnMut(usize)>(threads: usize, visitor: impl 
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(work);
+            let _ = Builder::new().spawn_scoped(scope, work);
         }
         work();
     });
