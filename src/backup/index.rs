@@ -194,39 +194,39 @@ pub(super) fn read_line(
     const INDEX: &str = "an index";
     let place = scanner.place();
     let name = |scanner: &mut Scanner<_>, within| {
-        scanner.expect(b" ", INDEX)?;
+        scanner.literal(b" ", INDEX)?;
         name(scanner, within)
     };
     let namespace = name(scanner, "the namespace of an index")?;
     let set = name(scanner, "the set of an index")?;
     let index = name(scanner, "the name of an index")?;
     let refused = |why: String| place.malformed(format!("index {index:?}: {why}"));
-    scanner.expect(b" ", INDEX)?;
+    scanner.literal(b" ", INDEX)?;
     let letter = scanner.byte(INDEX)?;
     let part = CLIENT_PARTS
         .by_letter(letter)
         .ok_or_else(|| refused(format!("'{}' is none of N, L, K, V", letter.escape_ascii())))?;
-    scanner.expect(b" ", INDEX)?;
+    scanner.literal(b" ", INDEX)?;
     let paths = scanner.integer(0..=i64::from(u32::MAX), b' ', "number of paths")?;
     if paths != 1 {
         return Err(refused(format!("it has {paths} paths, and 1 is supported")));
     }
     let bin = self::name(scanner, "the bin of an index")?;
-    scanner.expect(b" ", INDEX)?;
+    scanner.literal(b" ", INDEX)?;
     let letter = scanner.byte(INDEX)?;
     let kind = CLIENT_TYPES
         .by_letter(letter)
         .ok_or_else(|| refused(format!("'{}' is none of S, N, G, B", letter.escape_ascii())))?;
     let mut encoded = Vec::new();
     if scanner.peek()? == Some(b' ') {
-        scanner.expect(b" ", INDEX)?;
+        scanner.literal(b" ", INDEX)?;
         let what = "the context or expression of an index";
         encoded = scanner.long_token(b" \n", what, ENCODED_BYTES_MAX)?;
     }
     if is_expression && scanner.peek()? == Some(b' ') {
         return Err(refused("it has a context and an expression".to_owned()));
     }
-    scanner.expect(b"\n", INDEX)?;
+    scanner.literal(b"\n", INDEX)?;
     let decoded = base64::decode(&encoded).map(Vec::into_boxed_slice);
     let decoded =
         decoded.ok_or_else(|| refused("its context or expression is not Base64".into()))?;

@@ -71,7 +71,7 @@ impl<R: BufRead> Reader<R> {
     /// [`ReadError::Io`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut scanner = Scanner::new(input);
-        scanner.expect(b"Version ", "\"Version 3.1\", with which a backup begins")?;
+        scanner.literal(b"Version ", "\"Version 3.1\", with which a backup begins")?;
         let place = scanner.place();
         match scanner.token(b"\n", "the version")?.as_slice() {
             // 3.2 has indexes of expressions, too.
@@ -84,17 +84,17 @@ impl<R: BufRead> Reader<R> {
                 )));
             }
         }
-        scanner.expect(b"\n", "the version")?;
+        scanner.literal(b"\n", "the version")?;
         let mut namespace = None;
         while scanner.peek()? == Some(b'#') {
-            scanner.expect(b"# ", "a line about the backup")?;
+            scanner.literal(b"# ", "a line about the backup")?;
             let place = scanner.place();
             match scanner.token(b" \n", "a line about the backup")?.as_slice() {
                 b"namespace" => {
-                    scanner.expect(b" ", "the line of the namespace")?;
+                    scanner.literal(b" ", "the line of the namespace")?;
                     namespace = Some(scanner.name_line("the namespace")?);
                 }
-                b"first-file" => scanner.expect(b"\n", "the line \"# first-file\"")?,
+                b"first-file" => scanner.literal(b"\n", "the line \"# first-file\"")?,
                 other => {
                     return Err(place.malformed(format!(
                         "\"# {}\" is not known: \"# namespace\" and \"# first-file\" are",
@@ -183,7 +183,7 @@ impl<R: BufRead> Reader<R> {
 
     fn global_with_escapes(&mut self) -> Result<(), ReadError> {
         let scanner = &mut self.scanner;
-        scanner.expect(b"* ", "an index or module")?;
+        scanner.literal(b"* ", "an index or module")?;
         let place = scanner.place();
         match scanner.byte("an index or module")? {
             letter @ (b'i' | b'e') => match index::read_line(scanner, letter == b'e') {
@@ -198,9 +198,9 @@ impl<R: BufRead> Reader<R> {
                 Err(error) => return Err(error),
             },
             b'u' => {
-                scanner.expect(b" L ", "a module (its language must be L, Lua)")?;
+                scanner.literal(b" L ", "a module (its language must be L, Lua)")?;
                 let name = scanner.token(b" ", "the name of a module")?;
-                scanner.expect(b" ", "a module")?;
+                scanner.literal(b" ", "a module")?;
                 if name != index::MODULE.as_bytes() {
                     self.skipped.modules += 1;
                     return scanner.pass_over("the text of a module");
@@ -228,35 +228,35 @@ impl<R: BufRead> Reader<R> {
     fn record(&mut self, place: InputPlace) -> Result<SavedRecord, ReadError> {
         const HEAD: &str = "the head of a record";
         let scanner = &mut self.scanner;
-        scanner.expect(b"+ ", HEAD)?;
+        scanner.literal(b"+ ", HEAD)?;
         let mut stored_key = None;
         if scanner.peek()? == Some(b'k') {
-            scanner.expect(b"k ", HEAD)?;
+            scanner.literal(b"k ", HEAD)?;
             stored_key = key(scanner)?;
-            scanner.expect(b"+ ", HEAD)?;
+            scanner.literal(b"+ ", HEAD)?;
         }
-        scanner.expect(b"n ", HEAD)?;
+        scanner.literal(b"n ", HEAD)?;
         let namespace = scanner.name_line("the namespace")?;
-        scanner.expect(b"+ d ", HEAD)?;
+        scanner.literal(b"+ d ", HEAD)?;
         let mut digest = Vec::new();
         let digest_place = scanner.place();
         scanner.base64(DIGEST_LETTERS, &mut digest, "the digest")?;
-        scanner.expect(b"\n", "the digest")?;
+        scanner.literal(b"\n", "the digest")?;
         let digest: [u8; Digest::LEN] = digest
             .try_into()
             .map_err(|_| digest_place.malformed("the digest has not 20 bytes"))?;
-        scanner.expect(b"+ ", HEAD)?;
+        scanner.literal(b"+ ", HEAD)?;
         let mut set = String::new();
         if scanner.peek()? == Some(b's') {
-            scanner.expect(b"s ", HEAD)?;
+            scanner.literal(b"s ", HEAD)?;
             set = scanner.name_line("the set")?;
-            scanner.expect(b"+ ", HEAD)?;
+            scanner.literal(b"+ ", HEAD)?;
         }
-        scanner.expect(b"g ", HEAD)?;
+        scanner.literal(b"g ", HEAD)?;
         let generation = scanner.integer(0..=u16::MAX.into(), b'\n', "generation")?;
-        scanner.expect(b"+ t ", HEAD)?;
+        scanner.literal(b"+ t ", HEAD)?;
         let void_time = scanner.integer(0..=u32::MAX.into(), b'\n', "time of expiry")?;
-        scanner.expect(b"+ b ", HEAD)?;
+        scanner.literal(b"+ b ", HEAD)?;
         let bin_count = scanner.integer(0..=MAX_BINS as i64, b'\n', "number of bins")?;
         let body = self.bins(bin_count as u32)?;
         Ok(SavedRecord {
@@ -304,14 +304,14 @@ impl<R: BufRead> Reader<R> {
         const BIN: &str = "a bin";
         const VALUE: &str = "the value of a bin";
         let scanner = &mut self.scanner;
-        scanner.expect(b"- ", BIN)?;
+        scanner.literal(b"- ", BIN)?;
         let place = scanner.place();
         let letter = scanner.byte(BIN)?;
         let raw = scanner.peek()? == Some(label::RAW);
         if raw {
             scanner.byte(BIN)?;
         }
-        scanner.expect(b" ", BIN)?;
+        scanner.literal(b" ", BIN)?;
         let name = scanner.token(b" \n", "the name of a bin")?;
         let name = BinName::from_utf8(&name).ok_or_else(|| {
             place.malformed(format!(
@@ -321,11 +321,11 @@ impl<R: BufRead> Reader<R> {
         })?;
         let refused = |why: String| place.malformed(format!("bin \"{name}\": {why}"));
         if letter == label::NIL {
-            scanner.expect(b"\n", "a bin without a value")?;
+            scanner.literal(b"\n", "a bin without a value")?;
             self.skipped.nil_bins += 1;
             return Ok(false);
         }
-        scanner.expect(b" ", BIN)?;
+        scanner.literal(b" ", BIN)?;
         self.wire.clear();
         self.value.clear();
         let kind = match letter {
@@ -341,7 +341,7 @@ impl<R: BufRead> Reader<R> {
                     b'F' => false,
                     _ => return Err(place.malformed("a truth value is neither T nor F")),
                 };
-                scanner.expect(b"\n", VALUE)?;
+                scanner.literal(b"\n", VALUE)?;
                 scalar(&Value::Bool(value), &mut self.value)
             }
             label::STRING => {
@@ -399,7 +399,7 @@ fn key(scanner: &mut Scanner<impl BufRead>) -> Result<Option<Vec<u8>>, ReadError
     if raw {
         scanner.byte(KEY)?;
     }
-    scanner.expect(b" ", KEY)?;
+    scanner.literal(b" ", KEY)?;
     let kind = match letter {
         label::INTEGER => ParticleType::Integer,
         label::STRING | label::ENCODED_STRING => ParticleType::String,

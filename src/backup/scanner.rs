@@ -100,7 +100,7 @@ impl<R: BufRead> Scanner<R> {
     }
 
     /// Takes exactly these bytes.
-    pub(super) fn expect(&mut self, bytes: &[u8], within: &str) -> Result<(), ReadError> {
+    pub(super) fn literal(&mut self, bytes: &[u8], within: &str) -> Result<(), ReadError> {
         for expected in bytes {
             let place = self.place();
             let found = self.byte(within)?;
@@ -151,7 +151,7 @@ impl<R: BufRead> Scanner<R> {
     pub(super) fn name_line(&mut self, within: &str) -> Result<String, ReadError> {
         let place = self.place();
         let token = self.token(b"\n", within)?;
-        self.expect(b"\n", within)?;
+        self.literal(b"\n", within)?;
         String::from_utf8(token).map_err(|_| place.malformed(format!("{within} is not UTF-8")))
     }
 
@@ -164,7 +164,7 @@ impl<R: BufRead> Scanner<R> {
     ) -> Result<i64, ReadError> {
         let place = self.place();
         let token = self.token(&[end], within)?;
-        self.expect(&[end], within)?;
+        self.literal(&[end], within)?;
         let digits = token.strip_prefix(b"-").unwrap_or(&token);
         let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
         let text = String::from_utf8_lossy(&token);
@@ -184,7 +184,7 @@ impl<R: BufRead> Scanner<R> {
     pub(super) fn float_line(&mut self, within: &str) -> Result<f64, ReadError> {
         let place = self.place();
         let token = self.token(b"\n", within)?;
-        self.expect(b"\n", within)?;
+        self.literal(b"\n", within)?;
         read_float(&token).ok_or_else(|| {
             let text = String::from_utf8_lossy(&token);
             place.malformed(format!("{text:?} is no {within}"))
@@ -195,7 +195,7 @@ impl<R: BufRead> Scanner<R> {
     pub(super) fn raw_line(&mut self, out: &mut Vec<u8>, within: &str) -> Result<(), ReadError> {
         let len = self.length(MAX_VALUE_BYTES)?;
         self.take(len, within, |bytes| out.extend_from_slice(bytes))?;
-        self.expect(b"\n", within)
+        self.literal(b"\n", within)
     }
 
     /// Takes a length, that number of Base64 letters, and the line's end. Appends the decoded bytes
@@ -203,7 +203,7 @@ impl<R: BufRead> Scanner<R> {
     pub(super) fn base64_line(&mut self, out: &mut Vec<u8>, within: &str) -> Result<(), ReadError> {
         let len = self.length(MAX_VALUE_BYTES)?;
         self.base64(len, out, within)?;
-        self.expect(b"\n", within)
+        self.literal(b"\n", within)
     }
 
     /// Takes and decodes a number of Base64 letters.
@@ -232,7 +232,7 @@ impl<R: BufRead> Scanner<R> {
     pub(super) fn pass_over(&mut self, within: &str) -> Result<(), ReadError> {
         let len = self.length(u64::from(u32::MAX))?;
         self.take(len, within, |_| {})?;
-        self.expect(b"\n", within)
+        self.literal(b"\n", within)
     }
 
     fn length(&mut self, most: u64) -> Result<u64, ReadError> {
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(scanner.token(b" ", "a name").unwrap(), b"a b\nc\\d");
         assert_eq!(scanner.place().line, 2);
         scanner.take_escapes(false);
-        scanner.expect(b" e", "the rest").unwrap();
+        scanner.literal(b" e", "the rest").unwrap();
         assert_eq!(scanner.peek().unwrap(), None);
     }
 

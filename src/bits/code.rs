@@ -3,7 +3,7 @@
 
 /// Calls a macro with the bit operations. A row has: whether it reads or writes, the function, the
 /// number, the type of the result in an expression, the arguments, the settings behind the policy,
-/// and what it does to a bin and in an expression.
+/// and the docs of the operation and of the expression.
 macro_rules! bit_operations {
     ($generate:ident) => {
         $generate! {

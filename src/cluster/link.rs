@@ -394,7 +394,7 @@ pub(super) fn sets_of<'t>(
     let mut from = None;
     let ends = text.match_indices(&begin).map(|(at, _)| at);
     for end in ends.chain([text.len()]) {
-        // What has no count is the beginning of a name that goes on.
+        // A part without a count is the beginning of a name that goes on.
         let set = from.and_then(|from| text.get(from..end));
         if from.is_none() || set.is_some_and(|set| set.contains(":objects=")) || end == text.len() {
             let read = |set: &'t str| {

@@ -136,7 +136,7 @@ impl Namespace {
         let all = self.core.indexes.all();
         let found = all.iter().find(|index| {
             index.set.as_deref() == Some(set)
-                && *index.definition.components() == [component.clone()]
+                && index.definition.components() == std::slice::from_ref(component)
         });
         found.map(|index| index.name())
     }

@@ -29,7 +29,7 @@ pub(super) fn in_threads<S, B: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // The caller's thread does the work of those that the system refuses.
+            // Where the system refuses a thread, the caller's does its work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();

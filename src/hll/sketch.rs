@@ -135,8 +135,8 @@ impl SketchBuffer {
         Self { geometry, bytes }
     }
 
-    /// Unites sketches, folded to a geometry that suits all of them: its min-hash bits are none, or
-    /// those of each sketch.
+    /// Unites sketches, folded to a geometry that suits all of them: its min-hash bits are 0, or
+    /// the same as of each sketch.
     pub(super) fn union<'s>(
         geometry: SketchGeometry,
         sketches: impl IntoIterator<Item = Sketch<'s>>,

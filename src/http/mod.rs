@@ -124,7 +124,7 @@ fn serve(
 
 /// The stream of a connection: plain, or encrypted.
 trait Channel: Read + Write {
-    /// Tells the client that nothing follows.
+    /// Sends the end of an encrypted stream, within the limits of the socket.
     fn end(&mut self) -> io::Result<()>;
 }
 

@@ -116,11 +116,11 @@ pub(super) fn in_batches<I: BulkItem>(
 enum GroupAttempt {
     /// How many items are new.
     Written(u64),
-    /// Nothing was written: what is known of each item.
+    /// Nothing was written: the state of each item.
     Refused(Vec<ItemState>),
 }
 
-/// What is known of an item whose group was refused.
+/// The state of an item whose group was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ItemState {
     /// It can be in the next group.
@@ -163,7 +163,7 @@ fn in_groups<'i, I>(
 }
 
 /// Makes attempts at a group, each without the items that the one before has found to be there or to be in the way. Returns how
-/// many items are new, and those that are to be written by themselves.
+/// many items are new, and the items to be written by themselves.
 fn attempts<'i, I>(
     group: &[&'i I],
     attempt: &mut impl FnMut(&[&'i I]) -> Result<GroupAttempt>,

@@ -52,7 +52,7 @@ const CHILDREN_AT_ONCE: usize = 512;
 /// [`OneToMany::verify`] removes it. The other layouts write one record.
 ///
 /// On a cluster a reference is found by the servers' own secondary indexes, one of integers and one of texts up to 2,048 bytes:
-/// pages of a parent whose key is bytes are refused there, and those of a longer text are empty.
+/// the page of a parent is refused there if its key is bytes, and empty if it is a longer text.
 ///
 /// Keys of children are unique in the set of children, except where children are consolidated: there, in their parent.
 ///

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::keys::key_of_ref;
+use super::keys::{is_removed, key_of_ref};
 use super::one_to_many::{LayoutAdvice, LayoutKind, suggest_layout};
 use super::reference_path::ReferencePath;
 use super::side::RelationSide;
@@ -126,24 +126,36 @@ impl RelationDeclaration {
         Ok(Some(self.advice(store, stats)?.layout))
     }
 
-    /// The same with what it is given by, for children.
+    /// The layout, with the figures that it follows from. Only children count: records that name a parent, or, where none
+    /// does, all records of their set but shards and marks of removal.
     pub(super) fn advice<S: RecordStore>(
         &self,
         store: &S,
         stats: &[SideStats],
     ) -> Result<LayoutAdvice> {
         let counted = stats.first().cloned().unwrap_or_default();
+        let parents_bin = |side: Option<&DeclaredSide>| side.and_then(|side| side.bin.clone());
         let children = self.sides.first().and_then(|side| match side.form {
             SideForm::Map => None,
-            SideForm::Reference => Some(&side.set),
-            _ => side.to.as_ref(),
+            SideForm::Reference => Some((&side.set, parents_bin(Some(side)))),
+            _ => Some((side.to.as_ref()?, parents_bin(self.sides.get(1)))),
         });
         let (mut records, mut bytes) = (counted.elements_measured, counted.element_bytes);
-        if let Some(set) = children {
+        if let Some((set, bin)) = children {
             (records, bytes) = (0, 0);
+            let path = bin.map(|bin| ReferencePath::parse(&bin)).transpose()?;
+            let is_child = |record: &Record| match &path {
+                Some(path) => {
+                    let mut parents = BTreeSet::new();
+                    path.collect(record, &mut parents).is_ok() && !parents.is_empty()
+                }
+                None => record.view().bin(SHARD_OF).is_none() && !is_removed(record),
+            };
             store.records(set)?.scan_records(&mut |record| {
-                records += 1;
-                bytes += record.view().as_bytes().len() as u64;
+                if is_child(record) {
+                    records += 1;
+                    bytes += record.view().as_bytes().len() as u64;
+                }
             })?;
         }
         let child_bytes = bytes.checked_div(records).unwrap_or(0);

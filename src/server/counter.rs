@@ -1,4 +1,4 @@
-//! One count: of what has happened, or of what there is at present.
+//! Counters, which only rise, and gauges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -196,14 +196,14 @@ impl Jobs {
         Some(job)
     }
 
-    /// Shows jobs as text: those of this number, or all. Only jobs without a number, 0, share one.
+    /// Shows the jobs of this number, or all, as text. Only jobs without a number, 0, share one.
     pub(crate) fn describe(&self, only: Option<u64>) -> Vec<String> {
         let known = self.known.lock();
         let wanted = known.iter().filter(|job| job.is_wanted(only));
         wanted.map(|job| job.describe()).collect()
     }
 
-    /// Asks running jobs to end: those of this number, or all. Returns how many there are.
+    /// Asks the running jobs of this number, or all, to end. Returns how many there are.
     pub(crate) fn abort(&self, only: Option<u64>) -> usize {
         let known = self.known.lock();
         let running = known.iter().filter(|job| job.is_running());

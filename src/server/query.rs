@@ -232,7 +232,7 @@ impl WireQuery<'_> {
             }
             if let Some(key) = record.key() {
                 if reply.reserve(key.len()).is_err() {
-                    // The refusal is told here.
+                    // `NoRoom` refuses the query.
                     let _ = reply.abandon();
                     return Visited::NoRoom;
                 }

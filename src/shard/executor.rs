@@ -464,7 +464,7 @@ impl Executor {
     }
 }
 
-/// Returns the filter of a root whose collection in this bin is unsharded, and another one is not.
+/// Returns the filter of a root whose collection in this bin is unsharded, beside a sharded one.
 fn is_beside_sharded(bin: &str) -> Expression {
     let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
     let count = MapReturnType::Count;

@@ -8,7 +8,7 @@
 
 // * `arithmetic`: how many shards a size and a write rate ask for.
 // * `list`, `map`, `counter`, `time`: the collections. `handle`: drives their calls. `shards`: where they are, and their
-//   transitions. `sharded`: what the collections have in common. `state`: what they report.
+//   transitions. `sharded`: the part that all collections share. `state`: their reports.
 // * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
 //   call; `request_runner` runs them. `content`: the elements that are moved.
 // * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;

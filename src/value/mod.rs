@@ -67,7 +67,7 @@ pub(crate) use stored::{
 
 use std::ops::Deref;
 
-/// Defines functions that return what one variant holds, and `None` for all others.
+/// Defines functions that return the content of one variant, and `None` for all others.
 macro_rules! accessors {
     ($($(#[$doc:meta])* $visibility:vis $name:ident -> $type:ty = $variant:ident($held:ident) $result:expr;)*) => {$(
         $(#[$doc])*

@@ -132,6 +132,27 @@ fn a_layout_is_suggested_from_counts_and_sizes() {
 }
 
 #[test]
+fn a_layout_is_suggested_from_the_children_among_other_records() {
+    let store = Store::in_memory().unwrap();
+    let relation = comments(&store, Layout::reference("parent", "by_parent"));
+    for child in 0..50 {
+        relation.put(1, child, &comment(child)).unwrap();
+    }
+    let alone = relation.suggest().unwrap();
+    let others = store.set("comments").unwrap();
+    for number in 1_000..1_020 {
+        others
+            .put(number, [("message", "x".repeat(100_000))])
+            .unwrap();
+    }
+    assert_eq!(relation.suggest().unwrap(), alone);
+    assert_eq!(
+        (alone.layout, alone.children_p99),
+        (LayoutKind::Consolidated, 50)
+    );
+}
+
+#[test]
 fn children_move_from_each_layout_to_each_other_and_a_kill_loses_none() {
     for from in layouts() {
         for to in layouts().into_iter().filter(|to| *to != from) {

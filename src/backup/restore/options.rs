@@ -1,4 +1,4 @@
-//! What a restore is asked for, and what it has done.
+//! Options and counts of a restore.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

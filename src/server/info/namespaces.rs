@@ -18,8 +18,8 @@ pub(super) fn statistics(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(pairs.0)
 }
 
-/// Statistics that a node by itself answers by a constant, a line each: what only a cluster of
-/// several nodes counts, or the Enterprise Edition.
+/// Statistics that a node by itself answers by a constant, a line each: they count
+/// events of a cluster of several nodes, or of the Enterprise Edition.
 const OF_ONE_NODE: &str = include_str!("statistics_of_node.txt");
 
 /// The same of a namespace.

@@ -162,7 +162,7 @@ impl Sweep<'_> {
         let mut gleanings = Vec::new();
         std::thread::scope(|scope| {
             let work = || self.judge(&next, &done);
-            // This thread does the work of those that the system refuses.
+            // Where the system refuses a thread, this one does its work.
             let judges = (1..threads).map(|_| Builder::new().spawn_scoped(scope, work));
             let judges: Vec<_> = judges.filter_map(Result::ok).collect();
             let mut note = |(gleaned, seen)| {

@@ -121,7 +121,7 @@ impl SizingOptions {
     /// Checks the rates.
     ///
     /// # Errors
-    /// A rate that is none, or two of the hottest record of all.
+    /// A rate outside of [`plan::checked_rate`]'s range, or two rates of the hottest record of all.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (_, rate) in &self.writes_per_s {
             plan::checked_rate(*rate)?;

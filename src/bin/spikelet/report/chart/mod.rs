@@ -2,7 +2,7 @@
 //! style.
 //!
 //! A [`Chart`] has bars or lines. `axis`: from values to places, with ticks. `plot`: the canvas.
-//! `bars`, `lines`: what stands between the axes.
+//! `bars`, `lines`: the marks between the axes.
 
 mod axis;
 mod bars;
@@ -62,7 +62,7 @@ pub(crate) struct Series {
     /// The name in the legend.
     pub(crate) name: String,
     /// Its points, from left to right; of bars one for each bucket. Where y is not finite, or has no
-    /// place on a log scale, a line is broken, and no bar stands.
+    /// place on a log scale, a line is broken, and a bar left out.
     pub(crate) points: Vec<(f64, f64)>,
     /// Whether a value holds until the next point, and jumps there.
     pub(crate) steps: bool,
@@ -165,7 +165,7 @@ impl Chart {
         table
     }
 
-    /// Returns the numbers for a terminal: beside those of bars, the first series as bars of `#`.
+    /// Returns the numbers for a terminal; for bars, with the first series as bars of `#`.
     pub(super) fn to_text_table(&self) -> ReportTable {
         let mut table = self.to_table();
         let (Some(bars), Some(lane)) = (&self.bars, self.lanes.first()) else {
