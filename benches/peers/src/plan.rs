@@ -10,8 +10,8 @@ use std::time::Duration;
 /// spikelet beside other embedded stores, in one interleaved run.
 #[derive(Debug, Parser)]
 pub struct Plan {
-    /// About two minutes in all: 200,000 records, 2,000 lists, 100,000 records with a secondary
-    /// key, 10,000 accounts, 200,000 edges, one round, half a second a phase at most.
+    /// About half a minute in all: 50,000 records, 500 lists, 25,000 records with a secondary key,
+    /// 2,500 accounts, 50,000 edges, one round, 0.2 seconds a phase at most.
     #[arg(long)]
     short: bool,
     /// Records of 100 B under keys of 20 B [default: 2000000].
@@ -20,7 +20,7 @@ pub struct Plan {
     /// Rounds; in each, every store runs every phase, in rotating order [default: 3].
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     rounds: Option<u64>,
-    /// Seconds of each phase but the loads and the lists [default: 5; 0.5 if short, 0.1 of queries,
+    /// Seconds of each phase but the loads and the lists [default: 5; 0.2 if short, 0.05 of queries,
     /// transfers and the graph].
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     seconds: Option<u64>,
@@ -65,7 +65,7 @@ impl Plan {
     /// Records of the record phases.
     pub fn records(&self) -> u64 {
         self.records
-            .unwrap_or(if self.short { 200_000 } else { 2_000_000 })
+            .unwrap_or(if self.short { 50_000 } else { 2_000_000 })
     }
 
     /// Rounds of the whole.
@@ -75,7 +75,7 @@ impl Plan {
 
     /// Time of a record phase.
     pub fn span(&self) -> Duration {
-        let default = Duration::from_millis(if self.short { 500 } else { 5_000 });
+        let default = Duration::from_millis(if self.short { 200 } else { 5_000 });
         self.seconds.map_or(default, Duration::from_secs)
     }
 
@@ -86,25 +86,25 @@ impl Plan {
 
     /// Lists of the list phase.
     pub fn lists(&self) -> u64 {
-        self.lists
-            .unwrap_or(if self.short { 2_000 } else { 20_000 })
+        self.lists.unwrap_or(if self.short { 500 } else { 20_000 })
     }
 
     /// Time of the list phase.
     pub fn list_span(&self) -> Duration {
-        Duration::from_secs(self.list_seconds.unwrap_or(if self.short { 1 } else { 20 }))
+        let default = Duration::from_millis(if self.short { 200 } else { 20_000 });
+        self.list_seconds.map_or(default, Duration::from_secs)
     }
 
     /// Records of the query phases.
     pub fn query_records(&self) -> u64 {
         self.query_records
-            .unwrap_or(if self.short { 100_000 } else { 1_000_000 })
+            .unwrap_or(if self.short { 25_000 } else { 1_000_000 })
     }
 
     /// Accounts of the transfers.
     pub fn accounts(&self) -> u64 {
         self.accounts
-            .unwrap_or(if self.short { 10_000 } else { 100_000 })
+            .unwrap_or(if self.short { 2_500 } else { 100_000 })
     }
 
     /// The edges of the graph phases; None: none of these phases is asked for.
@@ -117,7 +117,7 @@ impl Plan {
         if !self.phases().any(of_graph) {
             return Ok(None);
         }
-        let default = if self.short { 200_000 } else { 10_000_000 };
+        let default = if self.short { 50_000 } else { 10_000_000 };
         let edges = match &self.edges {
             Some(file) => Edges::read(file)?,
             None => Edges::generated(self.generated_edges.unwrap_or(default)),
@@ -130,7 +130,7 @@ impl Plan {
         match phase.session() {
             Session::Records | Session::Durable => self.span(),
             Session::Lists => self.list_span(),
-            _ if self.short && self.seconds.is_none() => Duration::from_millis(100),
+            _ if self.short && self.seconds.is_none() => Duration::from_millis(50),
             _ => self.span(),
         }
     }
