@@ -1,10 +1,13 @@
 //! An edit of a large list or map writes a small part of it, with elements of any kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use spikelet::changes::{ChangeOptions, Start};
 use spikelet::operations::{lists, maps};
+use spikelet::query::IndexDefinition;
+use spikelet::record::BinName;
 use spikelet::{
-    DEFAULT_NAMESPACE, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, MapOrder, MapPolicy,
-    MapReturnType, MapWriteFlags, Operation, Set, Store, Value,
+    DEFAULT_NAMESPACE, Error, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, MapOrder,
+    MapPolicy, MapReturnType, MapWriteFlags, Operation, Set, Store, Value,
 };
 
 const ELEMENTS: u64 = 400;
@@ -71,4 +74,33 @@ fn an_edit_of_a_map_of_strings_takes_600_bytes_of_log() {
         ),
     });
     assert!(bytes <= 600, "{bytes} bytes an edit");
+}
+
+#[test]
+fn within_a_closure_what_would_wait_for_the_closure_itself_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let namespace = store.namespace(DEFAULT_NAMESPACE).unwrap();
+    let set = namespace.set("edited").unwrap();
+    let changes = namespace.changes();
+    changes.enable("edited").unwrap();
+    let definition = || IndexDefinition::new("by_n", ["n"]);
+    let subscribe = |name, start| changes.subscribe(name, start, ChangeOptions::default());
+    let mut build = None;
+    set.update("one", |bins| {
+        bins.insert(BinName::new("n")?, 1.into());
+        let refused = set.create_index(definition());
+        assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
+        let refused = namespace.create_index(definition());
+        assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
+        let refused = subscribe("late", Start::Now);
+        assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
+        // These do not wait.
+        subscribe("early", Start::Beginning)?;
+        build = Some(set.build_index(definition())?);
+        Ok(())
+    })
+    .unwrap();
+    build.unwrap().wait().unwrap();
+    assert_eq!(set.query("by_n").unwrap().eq(1).count().unwrap(), 1);
+    subscribe("late", Start::Now).unwrap();
 }

@@ -49,7 +49,8 @@ impl Namespace {
         self.core.storage.name()
     }
 
-    /// A set of this namespace; the empty name is "no set". It comes to be with the first write.
+    /// A set of this namespace; the empty name is "no set". It comes to be with the first write, which writes the list of all sets
+    /// anew: up to 512 KiB.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a name that is too long (63 bytes) or holds a NUL byte.
@@ -99,7 +100,7 @@ impl Namespace {
     /// # Errors
     /// As for [`Set::create_index`].
     pub fn create_index(&self, definition: IndexDefinition) -> Result<()> {
-        self.build_index(definition)?.wait()
+        self.core.create_index(None, definition)
     }
 
     /// Declares a secondary index of the records of all sets, and begins to fill it: as [`Set::build_index`].

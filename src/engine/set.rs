@@ -326,9 +326,11 @@ impl Set {
     ///
     /// # Errors
     /// [`Error::IndexExists`] for a name that is taken, [`Error::Parameter`] for a definition that cannot be or a record with a key that is
-    /// too long, [`Error::NotUnique`], [`Error::IndexMemory`], [`Error::TooManyIndexes`]. There is no such index then.
+    /// too long, [`Error::NotUnique`], [`Error::IndexMemory`], [`Error::TooManyIndexes`]; [`Error::Forbidden`] within a closure that reads or
+    /// writes a record. There is no such index then.
     pub fn create_index(&self, definition: IndexDefinition) -> Result<()> {
-        self.build_index(definition)?.wait()
+        let core = &self.core;
+        core.namespace.create_index(Some(&core.name), definition)
     }
 
     /// Declares a secondary index of the set and begins to fill it, in a thread of its own.

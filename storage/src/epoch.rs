@@ -11,10 +11,10 @@
 //! an entry of this block.
 
 #[cfg(not(shuttle))]
-pub(crate) use watched::{Guard, is_unseen, pin, without_guards};
+pub(crate) use watched::{Guard, is_pinned, is_unseen, pin, without_guards};
 
 #[cfg(shuttle)]
-pub(crate) use model::{Guard, is_unseen, pin, without_guards};
+pub(crate) use model::{Guard, is_pinned, is_unseen, pin, without_guards};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,6 +133,13 @@ mod watched {
             ENDING.fetch_add(1, Ordering::SeqCst);
             Guard(Pin::OfEnding(EPOCHS.register().pin()))
         })
+    }
+
+    /// Whether this thread has a guard.
+    pub(crate) fn is_pinned() -> bool {
+        THREAD
+            .try_with(|thread| thread.depth.get() > 0)
+            .unwrap_or(false)
     }
 
     impl Guard {

@@ -106,7 +106,7 @@ pub struct Change {
 
 /// A time in milliseconds since 2010.
 pub(super) fn time_of(ms: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(EPOCH_UNIX_SECONDS * 1000 + ms)
+    SystemTime::UNIX_EPOCH + Duration::from_millis(ms.saturating_add(EPOCH_UNIX_SECONDS * 1000))
 }
 
 /// Changes in their order. A group is whole in it.

@@ -90,7 +90,8 @@ impl Changes {
     ///
     /// # Errors
     /// [`Error::Parameter`] for sets without kept changes, options that cannot be used, or others than the options of the
-    /// subscription that there is; [`Error::ChangesLost`] for a start with changes that are not kept any more; the errors of a write.
+    /// subscription that there is; [`Error::ChangesLost`] for a start with changes that are not kept any more; [`Error::Forbidden`]
+    /// for [`Start::Now`] within a closure that reads or writes a record; the errors of a write.
     pub fn subscribe(
         &self,
         name: &str,
@@ -237,6 +238,7 @@ impl NamespaceCore {
         }
         let position = match start {
             Start::Now => {
+                self.check_may_wait("a subscription to changes from now on")?;
                 let last_lsn = self.storage.last_lsn();
                 self.storage.wait_for_writers()?;
                 last_lsn

@@ -62,7 +62,9 @@ impl IndexBuild {
     /// # Errors
     /// The cause of its end: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::ShardIndexed`] for a
     /// sharded collection that it cannot hold, [`Error::Forbidden`] if it was cancelled, a record that is damaged. The index is dropped then.
+    /// [`Error::Forbidden`] within a closure that reads or writes a record, too: the build goes on.
     pub fn wait(mut self) -> Result<()> {
+        self.core.check_may_wait("the build of an index")?;
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(built)) => built,
@@ -93,6 +95,26 @@ impl IndexBuild {
 }
 
 impl NamespaceCore {
+    /// Refuses to wait for every writer within the closure of one, which would wait for itself.
+    pub(in crate::engine) fn check_may_wait(&self, what: &str) -> Result<()> {
+        match spikelet_storage::Namespace::thread_is_within() {
+            true => Err(Error::Forbidden(
+                format!("{what} waits for every writer: ask for it outside of the closure that reads or writes a record").into(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Declares an index, and waits until it is built.
+    pub(in crate::engine) fn create_index(
+        self: &Arc<Self>,
+        set: Option<&str>,
+        definition: IndexDefinition,
+    ) -> Result<()> {
+        self.check_may_wait("the build of an index")?;
+        self.build_index(set, definition)?.wait()
+    }
+
     /// Declares an index and begins to build it.
     pub(in crate::engine) fn build_index(
         self: &Arc<Self>,

@@ -312,8 +312,8 @@ impl Set {
     /// live as [`Set::put`] does.
     ///
     /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
-    /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store, create an index, or
-    /// subscribe to changes from now on: these wait for every writer.
+    /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store, which waits for every
+    /// writer. Creating an index there, or subscribing to changes from now on, is [`Error::Forbidden`] for the same reason.
     ///
     /// After an update that was only applied ([`Acknowledge::Applied`](crate::policy::Acknowledge)), wait for
     /// [`Namespace::last_lsn`](crate::Namespace::last_lsn).

@@ -37,7 +37,11 @@ impl<R: RecordSet> RecordSteps<R> {
 
     /// Returns the store's time in milliseconds since 1970.
     fn now_unix_ms(&self) -> i64 {
-        (self.records.now_ms() + EPOCH_UNIX_SECONDS * 1000).cast_signed()
+        let unix_ms = self
+            .records
+            .now_ms()
+            .saturating_add(EPOCH_UNIX_SECONDS * 1000);
+        unix_ms.try_into().unwrap_or(i64::MAX)
     }
 
     /// Returns for how much longer a part is kept: nothing if it is past the retention; `None`: for ever.

@@ -87,6 +87,13 @@ impl Namespace {
         self.core.followers.set_needs(needs.collect());
     }
 
+    /// Whether this thread holds a record, or is in a closure that reads one, of any namespace. Then it must not wait for
+    /// writers: it may be one of them.
+    #[must_use]
+    pub fn thread_is_within() -> bool {
+        crate::epoch::is_pinned()
+    }
+
     /// Waits for all writers that hold a record now: their versions are visible to readers then.
     /// The caller must hold no record.
     ///

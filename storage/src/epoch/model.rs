@@ -38,6 +38,11 @@ pub(crate) fn pin() -> Guard {
     }
 }
 
+/// The model does not ask which thread has a guard.
+pub(crate) fn is_pinned() -> bool {
+    false
+}
+
 /// The epoch alone decides in the model.
 pub(crate) fn is_unseen(_block: WatchedBlock) -> bool {
     false

@@ -425,7 +425,10 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
         member: member(options, number, count),
         max_bytes: options.max_device_bytes,
         block_bytes: block_bytes_for(options.max_device_bytes, options.max_record_bytes),
-        created_unix_ms: options.clock.now_ms() + crate::clock::EPOCH_UNIX_SECONDS * 1000,
+        created_unix_ms: options
+            .clock
+            .now_ms()
+            .saturating_add(crate::clock::EPOCH_UNIX_SECONDS * 1000),
     };
     let (devices, created): (Vec<Arc<dyn Device>>, bool) = match &options.storage {
         Storage::Memory => (vec![Arc::new(MemoryDevice::new(&header(0, 1))?)], true),
