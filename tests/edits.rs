@@ -1,4 +1,5 @@
-//! An edit of a large list or map writes a small part of it, with elements of any kind.
+//! An edit of a large list or map writes a small part of it, with elements of any kind. What would
+//! wait for an edit's closure is refused within it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use spikelet::changes::{ChangeOptions, Start};

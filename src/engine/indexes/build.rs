@@ -62,9 +62,11 @@ impl IndexBuild {
     /// # Errors
     /// The cause of its end: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::ShardIndexed`] for a
     /// sharded collection that it cannot hold, [`Error::Forbidden`] if it was cancelled, a record that is damaged. The index is dropped then.
-    /// [`Error::Forbidden`] within a closure that reads or writes a record, too: the build goes on.
+    /// [`Error::Forbidden`] within a closure that reads or writes a record, too, if it has not ended: the build goes on.
     pub fn wait(mut self) -> Result<()> {
-        self.core.check_may_wait("the build of an index")?;
+        if !self.is_finished() {
+            self.core.check_may_wait("the build of an index")?;
+        }
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(built)) => built,
@@ -74,7 +76,7 @@ impl IndexBuild {
         }
     }
 
-    /// Ends it, and drops the index.
+    /// Ends it, and drops the index; within a closure that reads or writes a record, without waiting for that.
     ///
     /// # Errors
     /// If the end cannot be noted. An index that is complete by now stays.
@@ -97,12 +99,12 @@ impl IndexBuild {
 impl NamespaceCore {
     /// Refuses to wait for every writer within the closure of one, which would wait for itself.
     pub(in crate::engine) fn check_may_wait(&self, what: &str) -> Result<()> {
-        match spikelet_storage::Namespace::thread_is_within() {
-            true => Err(Error::Forbidden(
-                format!("{what} waits for every writer: ask for it outside of the closure that reads or writes a record").into(),
-            )),
-            false => Ok(()),
+        if !spikelet_storage::Namespace::thread_is_within() {
+            return Ok(());
         }
+        Err(Error::Forbidden(
+            format!("{what} waits for every writer: ask for it outside of the closure that reads or writes a record").into(),
+        ))
     }
 
     /// Declares an index, and waits until it is built.
