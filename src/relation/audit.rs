@@ -188,36 +188,36 @@ pub(super) struct Auditor<'a> {
     audit: RelationAudit,
     repair: Repair,
     observe: ProgressObserver<'a>,
+    /// Whether the observer has stopped it: it looks at nothing more.
+    pub(super) is_stopped: bool,
 }
 
 impl<'a> Auditor<'a> {
-    /// Runs an audit. `check` breaks off where [`Auditor::note_progress`] does.
+    /// Runs an audit.
     pub(super) fn run(
         repair: Repair,
         observe: ProgressObserver<'a>,
-        check: impl FnOnce(&mut Self) -> Result<ControlFlow<()>>,
+        check: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<RelationAudit> {
         let mut auditor = Self {
             audit: RelationAudit::default(),
             repair,
             observe,
+            is_stopped: false,
         };
-        auditor.audit.complete = check(&mut auditor)?.is_continue();
+        check(&mut auditor)?;
+        auditor.audit.complete = !auditor.is_stopped;
         Ok(auditor.audit)
     }
 
     /// Deletes removed records of a set, where a restart may bring them back and repairs are asked for. They are no faults: no read of
     /// the relation has them. The observer may stop it.
-    pub(super) fn sweep<S: RecordStore>(
-        &mut self,
-        store: &S,
-        set: &str,
-    ) -> Result<ControlFlow<()>> {
+    pub(super) fn sweep<S: RecordStore>(&mut self, store: &S, set: &str) -> Result<()> {
         let may_be_back = store.records(set)?.may_bring_back(&WritePolicy::default());
-        if self.repair == Repair::Yes && may_be_back {
-            return sweep_each(store, set, || self.note_progress(None));
+        if self.repair == Repair::Yes && may_be_back && !self.is_stopped {
+            sweep_each(store, set, || self.note_progress(None))?;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
     /// Notes a fault, after it was repaired if that is asked for. `repair` returns whether there was something to repair.
@@ -250,29 +250,34 @@ impl<'a> Auditor<'a> {
         self.audit.edges += 1;
     }
 
-    /// Calls `check` with each of these, and after it the observer, which may stop the audit. `are_all`: whether no others are
-    /// looked at, so that it is known how many are left.
+    /// Calls `check` with each of the items that `list` finds, and after it the observer, which may stop the audit. `are_all`:
+    /// whether no others are looked at, so that it is known how many are left.
     pub(super) fn each<T>(
         &mut self,
-        items: Vec<T>,
+        list: impl FnOnce() -> Result<Vec<T>>,
         are_all: bool,
         mut check: impl FnMut(&mut Self, T) -> Result<()>,
-    ) -> Result<ControlFlow<()>> {
-        let mut items = items.into_iter();
+    ) -> Result<()> {
+        if self.is_stopped {
+            return Ok(());
+        }
+        let mut items = list()?.into_iter();
         while let Some(item) = items.next() {
             check(self, item)?;
             let left = are_all.then_some(items.len());
             if self.note_progress(left).is_break() {
-                return Ok(ControlFlow::Break(()));
+                break;
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
     /// Calls the observer, which may stop the audit. `left`: how many records are still to be looked at, where that is known.
     fn note_progress(&mut self, left: Option<usize>) -> ControlFlow<()> {
         let total = left.map(|left| self.audit.records + left as u64);
-        (self.observe)(self.audit.progress(total))
+        let goes_on = (self.observe)(self.audit.progress(total));
+        self.is_stopped = goes_on.is_break();
+        goes_on
     }
 }
 

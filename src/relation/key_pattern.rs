@@ -104,25 +104,19 @@ pub trait KeyParts: Sized {
     fn read(texts: &[String]) -> Option<Self>;
 }
 
-macro_rules! single_part {
-    ($($type:ty)*) => {$(
-        impl KeyParts for $type {
-            const ARE_INTEGERS: &'static [bool] = &[<$type as KeyPart>::IS_INTEGER];
+impl<P: KeyPart> KeyParts for P {
+    const ARE_INTEGERS: &'static [bool] = &[P::IS_INTEGER];
 
-            fn write(&self, widths: &[usize]) -> Vec<String> {
-                let width = widths.first().copied().unwrap_or(0);
-                vec![KeyPart::write(self, width)]
-            }
+    fn write(&self, widths: &[usize]) -> Vec<String> {
+        let width = widths.first().copied().unwrap_or(0);
+        vec![KeyPart::write(self, width)]
+    }
 
-            fn read(texts: &[String]) -> Option<Self> {
-                let [text] = texts else { return None };
-                KeyPart::read(text)
-            }
-        }
-    )*};
+    fn read(texts: &[String]) -> Option<Self> {
+        let [text] = texts else { return None };
+        KeyPart::read(text)
+    }
 }
-
-single_part!(String i32 i64 u8 u16 u32 u64);
 
 macro_rules! tuple_parts {
     ($($part:ident $at:tt),+) => {

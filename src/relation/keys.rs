@@ -129,11 +129,11 @@ pub(super) fn has_removed_alone(record: &Record) -> bool {
 /// The errors of a scan and of a delete; [`Error::Parameter`], after the others are deleted, for such a record without a stored key.
 pub fn sweep_removed<S: RecordStore>(store: &S, set: &str) -> Result<u64> {
     let mut swept = 0;
-    let ended = sweep_each(store, set, || {
+    sweep_each(store, set, || {
         swept += 1;
         ControlFlow::Continue(())
-    });
-    ended.map(|_| swept)
+    })?;
+    Ok(swept)
 }
 
 /// Does as [`sweep_removed`] does, and calls `observe` after each record, which may stop it.
@@ -141,7 +141,7 @@ pub(super) fn sweep_each<S: RecordStore>(
     store: &S,
     set: &str,
     mut observe: impl FnMut() -> ControlFlow<()>,
-) -> Result<ControlFlow<()>> {
+) -> Result<()> {
     let (records, mut removed, mut keyless) = (store.records(set)?, Vec::new(), false);
     records.scan_records(&mut |record| {
         if has_removed_alone(record) {
@@ -158,7 +158,7 @@ pub(super) fn sweep_each<S: RecordStore>(
         match records.operate_on(&policy, &key, &[delete_all_bins()]) {
             Ok(_) => {
                 if observe().is_break() {
-                    return Ok(ControlFlow::Break(()));
+                    return Ok(());
                 }
             }
             Err(Error::NotFound { .. } | Error::Generation { .. }) => {}
@@ -168,7 +168,7 @@ pub(super) fn sweep_each<S: RecordStore>(
     if keyless {
         return Err(without_key(set, "it cannot be deleted by its key"));
     }
-    Ok(ControlFlow::Continue(()))
+    Ok(())
 }
 
 fn without_key(set: &str, so: &str) -> Error {

@@ -157,6 +157,9 @@ impl ListedRecords {
         owner: &Key<'static>,
         auditor: &mut Auditor<'_>,
     ) -> Result<()> {
+        if auditor.is_stopped {
+            return Ok(());
+        }
         let records = store.records(&self.set)?;
         let degree = self.side.each_page(store, owner, |page| {
             let keys: Vec<Key<'static>> = page.into_iter().map(|(key, _)| key).collect();

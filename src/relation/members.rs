@@ -279,16 +279,13 @@ impl<S: RecordStore> Members<S> {
     ) -> Result<RelationAudit> {
         let (listed, owner) = (&self.listed, &self.owner);
         Auditor::run(repair, &mut observe, |auditor| {
-            let swept = self.named(auditor.sweep(&self.store, &listed.set))?;
-            if swept.is_break() {
-                return Ok(swept);
-            }
+            self.named(auditor.sweep(&self.store, &listed.set))?;
             self.named(listed.verify(&self.store, owner, auditor))?;
             let is_list = |record: &Record| {
                 listed.set == listed.side.set && record.key().is_some_and(|key| key == *owner)
             };
-            let keys = keys_in(&self.store, &listed.set, |record| !is_list(record));
-            auditor.each(self.named(keys)?, false, |auditor, key| {
+            let keys = || self.named(keys_in(&self.store, &listed.set, |it| !is_list(it)));
+            auditor.each(keys, false, |auditor, key| {
                 self.named(listed.verify_record(&self.store, owner, key, auditor))
             })
         })

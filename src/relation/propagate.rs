@@ -236,8 +236,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
         self.copies.check()?;
-        let referring = self.copies.named(self.referring())?;
         Auditor::run(repair, &mut observe, |auditor| {
+            let referring = || self.copies.named(self.referring());
             auditor.each(referring, true, |auditor, record| {
                 self.copies.named(self.verify_record(&record, auditor))
             })

@@ -224,15 +224,9 @@ impl RelationSide {
         owner: &Key<'_>,
         (result, elements): (&OperateResult, u64),
     ) -> bool {
-        let policy = &self.shard_policy;
-        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
-        // A transition needs room in the record, too.
-        let half = records.max_record_bytes().map(|limit| limit / 2);
-        let bytes_max = policy
-            .record_bytes_max
-            .map(|limit| half.map_or(limit, |half| limit.min(half)));
-        let is_large = over(result.record_bytes, bytes_max) || over(elements, policy.elements_max);
-        is_large && self.may_shard(owner, records.now_ms())
+        let policy = self.shard_policy.of_records(records);
+        policy.is_too_large(result.record_bytes, elements)
+            && self.may_shard(owner, records.now_ms())
     }
 
     /// Shards the collection of a record, if it is too large after a write of this element.

@@ -88,15 +88,10 @@ struct TooLarge {
 }
 
 impl AutoSharder {
-    /// Returns a sharder by this policy. One that limits the size limits it to half of what a record may have at most: a
-    /// transition needs room in the record, too.
+    /// Returns a sharder by this policy.
     pub(crate) fn new<R: RecordSet>(policy: ShardPolicy, records: &R) -> Self {
-        let policy = match records.max_record_bytes() {
-            Some(limit) => policy.at_most(limit / 2),
-            None => policy,
-        };
         Self {
-            policy,
+            policy: policy.of_records(records),
             window: WriteWindow::default(),
             contention: ContentionMonitor::default(),
             quiet: QuietMonitor::default(),

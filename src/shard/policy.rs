@@ -18,6 +18,7 @@ pub(crate) use window::WriteWindow;
 use super::arithmetic::{
     SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, power_of_two, shards_by_rate, shards_by_size,
 };
+use crate::RecordSet;
 
 /// The share of writes that may have to queue before contention asks for more shards.
 pub(crate) const QUEUED_SHARE_MAX: f64 = 0.2;
@@ -152,12 +153,18 @@ impl ShardPolicy {
         self
     }
 
-    /// Returns the policy with no limit of size beyond this.
-    pub(crate) fn at_most(self, bytes: u64) -> Self {
-        Self {
-            record_bytes_max: self.record_bytes_max.map(|bytes_max| bytes_max.min(bytes)),
-            ..self
-        }
+    /// Returns the policy for these records. One that limits the size limits it to half of what a record may have at most: a
+    /// transition needs room in the record, too.
+    pub(crate) fn of_records<R: RecordSet>(self, records: &R) -> Self {
+        let half = records.max_record_bytes().map_or(u64::MAX, |max| max / 2);
+        let record_bytes_max = self.record_bytes_max.map(|limit| limit.min(half));
+        self.record_bytes_max(record_bytes_max)
+    }
+
+    /// Returns whether a record of this size, with so many elements, is too large.
+    pub(crate) fn is_too_large(&self, record_bytes: u64, count: u64) -> bool {
+        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
+        over(record_bytes, self.record_bytes_max) || over(count, self.elements_max)
     }
 
     /// Returns how many shards the collection should have; `None` if it should stay as it is.
@@ -173,8 +180,7 @@ impl ShardPolicy {
 
     /// Returns how many shards size and count ask for.
     fn by_limits(&self, load: &ObservedLoad, now: u64) -> Option<u64> {
-        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
-        if !over(load.record_bytes, self.record_bytes_max) && !over(load.count, self.elements_max) {
+        if !self.is_too_large(load.record_bytes, load.count) {
             return None;
         }
         let bytes_max = self.record_bytes_max.or(Some(SWEET_SPOT_BYTES));

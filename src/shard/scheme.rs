@@ -160,6 +160,15 @@ impl Scheme {
         }
     }
 
+    /// Returns how many pairs of companions a split or a merge goes through; 1 for everything else.
+    pub(crate) const fn pairs(self) -> u64 {
+        match self {
+            Self::Splitting { from } => from,
+            Self::Merging { from } => from / 2,
+            _ => 1,
+        }
+    }
+
     /// Whether a transition is under way, or was left.
     pub(crate) const fn is_transition(self) -> bool {
         !matches!(self, Self::Unsharded | Self::Active { .. })

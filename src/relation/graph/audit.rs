@@ -24,24 +24,17 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     ) -> Result<RelationAudit> {
         let schema = &self.schema;
         Auditor::run(repair, &mut observe, |auditor| {
-            let swept = schema.named(auditor.sweep(&self.store, &schema.edges))?;
-            if swept.is_break() {
-                return Ok(swept);
-            }
-            let edges = schema.named(keys_in(&self.store, &schema.edges, |_| true))?;
-            let mut checked = auditor.each(edges, false, |auditor, key| {
+            schema.named(auditor.sweep(&self.store, &schema.edges))?;
+            let edges = || schema.named(keys_in(&self.store, &schema.edges, |_| true));
+            auditor.each(edges, false, |auditor, key| {
                 schema.named(self.verify_edge(&key, auditor))
             })?;
-            let mut maps = schema.edge_maps();
-            while checked.is_continue()
-                && let Some(map) = maps.next()
-            {
-                let nodes = schema.named(schema.side(map).owners(&self.store))?;
-                checked = auditor.each(nodes, false, |auditor, key| {
+            schema.edge_maps().try_for_each(|map| {
+                let nodes = || schema.named(schema.side(map).owners(&self.store));
+                auditor.each(nodes, false, |auditor, key| {
                     schema.named(self.verify_map(map, &key, auditor))
-                })?;
-            }
-            Ok(checked)
+                })
+            })
         })
     }
 

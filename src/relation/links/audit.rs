@@ -27,17 +27,13 @@ impl<S: RecordStore> Links<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
         Auditor::run(repair, &mut observe, |auditor| {
-            for set in sets {
-                if self.verify_set(set, auditor)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            Ok(ControlFlow::Continue(()))
+            sets.into_iter()
+                .try_for_each(|set| self.verify_set(set, auditor))
         })
     }
 
-    fn verify_set(&self, set: &str, auditor: &mut Auditor<'_>) -> Result<ControlFlow<()>> {
-        let owners = self.bin.side(set).owners(&self.store)?;
+    fn verify_set(&self, set: &str, auditor: &mut Auditor<'_>) -> Result<()> {
+        let owners = || self.bin.side(set).owners(&self.store);
         auditor.each(owners, true, |auditor, owner| {
             let from = Address::new(set, owner);
             let mut degree = 0;

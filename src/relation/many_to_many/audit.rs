@@ -27,12 +27,9 @@ impl<S: RecordStore> ManyToMany<S> {
         Auditor::run(repair, &mut observe, |auditor| {
             for (side, other) in [(targets, sources), (sources, targets)] {
                 let checked = self.verify_side(auditor, (side, other));
-                let checked = checked.map_err(|error| self.edges.failed(side, error))?;
-                if checked.is_break() {
-                    return Ok(checked);
-                }
+                checked.map_err(|error| self.edges.failed(side, error))?;
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })
     }
 
@@ -40,8 +37,9 @@ impl<S: RecordStore> ManyToMany<S> {
         &self,
         auditor: &mut Auditor<'_>,
         (side, other): (&RelationSide, &RelationSide),
-    ) -> Result<ControlFlow<()>> {
-        auditor.each(side.owners(&self.store)?, true, |auditor, owner| {
+    ) -> Result<()> {
+        let owners = || side.owners(&self.store);
+        auditor.each(owners, true, |auditor, owner| {
             let degree = side.each_page(&self.store, &owner, |page| {
                 for fault in self.faults_of(&owner, &page, (side, other))? {
                     auditor.note_fault(fault, |fault| self.repair(fault))?;

@@ -23,27 +23,21 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             let place = &self.current;
             if self.places().any(|place| place.layout.has_child_records()) {
                 let swept = auditor.sweep(&self.store, place.children());
-                let swept = self.named(place, swept)?;
-                if swept.is_break() {
-                    return Ok(swept);
-                }
+                self.named(place, swept)?;
             }
             // What the former layout finds besides has not been moved yet.
             let first = usize::from(self.former_has_all());
             for place in self.places().skip(first) {
-                let parents = self.named(place, place.all_parents(&self.store))?;
-                let checked = auditor.each(parents, false, |auditor, parent| {
+                let parents = || self.named(place, place.all_parents(&self.store));
+                auditor.each(parents, false, |auditor, parent| {
                     self.named(place, self.verify_parent(place, &parent, auditor))
                 })?;
-                if checked.is_break() {
-                    return Ok(checked);
-                }
             }
             // Children that have not been moved are listed elsewhere, or not at all.
             let is_key_list = |place: &ChildPlace| place.layout.is_key_list();
             let is_moving = first > 0 || self.former.as_ref().is_some_and(is_key_list);
             let is_listed = is_key_list(place) && !is_moving;
-            let named = self.named(place, self.named_parents(is_listed))?;
+            let named = || self.named(place, self.named_parents(is_listed));
             auditor.each(named, false, |auditor, (parent, child)| {
                 let listed = &place.listed;
                 let checked = listed.verify_record(&self.store, &parent, child, auditor);

@@ -81,7 +81,7 @@ impl<R: RecordSet> Handle<R> {
             Goal::Activate(shards)
         };
         if route.is_none() {
-            self.check_content(goal)?;
+            self.check(goal)?;
         }
         self.change_only_at(route, goal)
     }
@@ -102,9 +102,7 @@ impl<R: RecordSet> Handle<R> {
         } else {
             Goal::Merge
         };
-        self.check_deletes(goal)?;
-        self.check_content(goal)?;
-        self.check_room(goal)?;
+        self.check(goal)?;
         self.change_only_at(Some(route), goal)?;
         self.auto_sharder.after_merge(&self.records, self.key());
         Ok(())
@@ -218,11 +216,7 @@ impl<R: RecordSet> Handle<R> {
         goal: Goal,
         mut observe: impl FnMut(ShardProgress) -> ControlFlow<()>,
     ) -> Result<ShardState> {
-        self.check_deletes(goal)?;
-        self.check_content(goal)?;
-        if matches!(goal, Goal::Merge | Goal::Deactivate) {
-            self.check_room(goal)?;
-        }
+        self.check(goal)?;
         let root = self.transition(goal, None, &mut |scheme, done| {
             ShardProgress::of(scheme, done).map_or(ControlFlow::Continue(()), &mut observe)
         })?;
@@ -230,44 +224,37 @@ impl<R: RecordSet> Handle<R> {
         Ok(ShardState::of(&root))
     }
 
-    /// Refuses to begin what ends with deletes of companions, if the store refuses the deletes.
-    fn check_deletes(&self, goal: Goal) -> Result<()> {
-        match goal {
-            Goal::Merge | Goal::Deactivate | Goal::Delete => {
-                self.records.check_deletes(self.executor.policy())
-            }
-            Goal::Activate(_) | Goal::Split | Goal::Advance => Ok(()),
+    /// Refuses to begin what could not be ended: the store may refuse deletes of companions, and others may have made the bin,
+    /// of another type, or with elements that have no shard.
+    fn check(&self, goal: Goal) -> Result<()> {
+        if matches!(goal, Goal::Merge | Goal::Deactivate | Goal::Delete) {
+            self.records.check_deletes(self.executor.policy())?;
         }
-    }
-
-    /// Refuses to begin what could not be ended: others may have made the bin, of another type, or with elements that have
-    /// no shard.
-    fn check_content(&self, goal: Goal) -> Result<()> {
-        match (goal, self.root()?.route()) {
-            (Goal::Activate(_), None) => {
-                let read = AtomicRequest::read(RecordRef::Root, Read::Content);
-                match self.executor.run(&self.records, &read, &mut None)? {
-                    RequestReply::Done(Observation {
-                        content: Some(content),
-                        ..
-                    }) => content.check(),
-                    _ => Ok(()),
-                }
-            }
+        let route = self.root()?.route();
+        let read = match (goal, route) {
+            (Goal::Activate(_), None) => AtomicRequest::read(RecordRef::Root, Read::Content),
             (Goal::Activate(_) | Goal::Split | Goal::Merge | Goal::Deactivate, Some(route)) => {
-                let first = RecordRef::Companion(route.keys, 0);
-                let read = AtomicRequest::read(first, Read::State);
-                self.executor.run(&self.records, &read, &mut None).map(drop)
+                AtomicRequest::read(RecordRef::Companion(route.keys, 0), Read::State)
             }
+            _ => return Ok(()),
+        };
+        if let RequestReply::Done(Observation {
+            content: Some(content),
+            ..
+        }) = self.executor.run(&self.records, &read, &mut None)?
+        {
+            content.check()?;
+        }
+        match (goal, route) {
+            (Goal::Merge | Goal::Deactivate, Some(route)) => self.check_room(goal, route),
             _ => Ok(()),
         }
     }
 
     /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and writers would wait for it.
     /// An eighth of the limit is left for elements that are added meanwhile.
-    fn check_room(&self, goal: Goal) -> Result<()> {
-        let (Some(limit), Some(route)) = (self.records.max_record_bytes(), self.root()?.route())
-        else {
+    fn check_room(&self, goal: Goal, route: CompanionRoute) -> Result<()> {
+        let Some(limit) = self.records.max_record_bytes() else {
             return Ok(());
         };
         let places = || companions(route).chain([RecordRef::Root]);

@@ -17,6 +17,9 @@ use crate::shard::scheme::Scheme;
 pub(crate) struct Advance<P> {
     root: CollectionRoot,
     token: CompanionToken,
+    /// The tokens of placed companions that are to be filled; `None` for filled ones. Of an activation by their numbers, of
+    /// a split the one of the pair that is split.
+    tokens: Vec<Option<CompanionToken>>,
     step: AdvanceStep<P>,
 }
 
@@ -24,38 +27,29 @@ pub(crate) struct Advance<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AdvanceEnd;
 
+/// The step to take, on the companion of this number. The scheme of the root says to what end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum AdvanceStep<P> {
-    /// Activation: places this companion. The tokens of the companions before it; `None` for filled ones.
-    Place(u64, Vec<Option<CompanionToken>>),
-    /// Another caller has placed this companion or filled it: reads which.
-    LookPlaced(u64, Vec<Option<CompanionToken>>),
-    /// The frozen collection, and whether its activation is still under way.
-    ReadWhole(Vec<Option<CompanionToken>>),
-    /// Fills a companion with its part of the collection.
-    Fill(u64, CompanionToken, P, Vec<Option<CompanionToken>>),
-
-    /// Split: places the new companion of this one's pair.
-    PlaceHalf(u64),
-    LookHalf(u64),
-    /// Freezes this companion and reads its content.
-    FreezeToSplit(u64, Option<CompanionToken>),
-    FillHalf(u64, P, CompanionToken),
+    /// Places a companion: the new one of its pair in a split.
+    Place(u64),
+    /// Another caller has placed it or filled it: reads which.
+    LookPlaced(u64),
+    /// Activation: reads the frozen collection, and whether its activation is still under way.
+    ReadWhole,
+    /// Fills a placed companion with its part of this content.
+    Fill(u64, CompanionToken, P),
+    /// Freezes a companion and reads its content: in a merge the one that its pair is to absorb.
+    Freeze(u64, Again),
+    /// Split: removes from a companion what its pair has got.
     RemoveMoved(u64, P),
-
     /// Merge: reads whether this companion has absorbed the other one of its pair.
     LookAbsorbed(u64, Again),
-    FreezeHalf(u64, Again),
+    /// Merge: adds the content of the other one of its pair.
     Absorb(u64, P),
-    DeleteHalf(u64),
-
-    /// Deactivation: freezes the only companion.
-    FreezeOnly,
+    /// Deactivation: puts the content of the only companion into the root.
     RestoreToRoot(P),
-
-    /// Deletion, and the end of a deactivation.
+    /// Deletes a companion: an absorbed one in a merge.
     Delete(u64),
-
     /// Root: the transition is over.
     Finish,
     /// A companion was missing: reads the root, to see whether the transition is still under way.
@@ -72,16 +66,20 @@ pub(crate) enum Again {
 impl<P: Clone> Advance<P> {
     /// Advances the transition that this root is in; `None` if it is in none. `has_bin`: whether the root has the collection's bin.
     pub(crate) fn new(root: &CollectionRoot, has_bin: bool, token: CompanionToken) -> Option<Self> {
-        let step = match root.scheme {
-            Scheme::Unsharded | Scheme::Active { .. } => return None,
-            Scheme::Activating { .. } => AdvanceStep::Place(0, Vec::new()),
-            Scheme::Splitting { .. } => AdvanceStep::PlaceHalf(0),
-            Scheme::Merging { .. } => AdvanceStep::LookAbsorbed(0, Again::No),
-            Scheme::Deactivating if !has_bin => AdvanceStep::FreezeOnly,
-            Scheme::Deactivating | Scheme::Deleting { .. } => AdvanceStep::Delete(0),
+        if !root.scheme.is_transition() {
+            return None;
+        }
+        let advance = Self {
+            root: root.clone(),
+            token,
+            tokens: Vec::new(),
+            step: AdvanceStep::Finish,
         };
-        let root = root.clone();
-        Some(Self { root, token, step })
+        let step = match root.scheme {
+            Scheme::Deactivating if !has_bin => AdvanceStep::Freeze(0, Again::No),
+            _ => advance.first_of(0),
+        };
+        Some(Self { step, ..advance })
     }
 
     /// Takes a reply within another machine, and continues that with the rest of the transition; `None`: it is over.
@@ -97,13 +95,11 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    /// Returns how many companions this transition goes through.
+    /// Returns how many companions, or pairs of them, this transition goes through.
     const fn of(&self) -> u64 {
         match self.root.scheme {
             Scheme::Activating { shards } | Scheme::Deleting { shards } => shards,
-            Scheme::Splitting { from } => from,
-            Scheme::Merging { from } => from / 2,
-            Scheme::Unsharded | Scheme::Active { .. } | Scheme::Deactivating => 1,
+            scheme => scheme.pairs(),
         }
     }
 
@@ -124,6 +120,15 @@ impl<P: Clone> Advance<P> {
         shard + self.of()
     }
 
+    /// Returns the number of the first companion of the pair that a companion belongs to; its own where there are no pairs.
+    const fn pair(&self, companion: u64) -> u64 {
+        companion % self.of()
+    }
+
+    const fn is_split(&self) -> bool {
+        matches!(self.root.scheme, Scheme::Splitting { .. })
+    }
+
     /// Returns the state of the root at the end of this transition.
     const fn target(&self) -> Scheme {
         match self.root.scheme {
@@ -138,75 +143,68 @@ impl<P: Clone> Advance<P> {
         MachineProgress::Next(Self { step, ..self })
     }
 
-    /// Goes on with the companion after this one, or ends the transition after the last one.
-    fn behind(
-        self,
-        shard: u64,
-        step: impl FnOnce(u64) -> AdvanceStep<P>,
-    ) -> MachineProgress<Self, AdvanceEnd> {
-        if shard + 1 < self.of() {
-            self.go(step(shard + 1))
-        } else {
-            self.go(AdvanceStep::Finish)
+    /// Goes on with a step for which the tokens are of no account.
+    fn go_without_tokens(self, step: AdvanceStep<P>) -> MachineProgress<Self, AdvanceEnd> {
+        let tokens = Vec::new();
+        MachineProgress::Next(Self {
+            step,
+            tokens,
+            ..self
+        })
+    }
+
+    fn missing(self, companion: u64) -> MachineProgress<Self, AdvanceEnd> {
+        self.go_without_tokens(AdvanceStep::Missing(companion))
+    }
+
+    /// Returns the first step for a companion, or for a pair.
+    const fn first_of(&self, shard: u64) -> AdvanceStep<P> {
+        match self.root.scheme {
+            Scheme::Splitting { .. } => AdvanceStep::Place(self.half(shard)),
+            Scheme::Merging { .. } => AdvanceStep::LookAbsorbed(shard, Again::No),
+            Scheme::Deactivating | Scheme::Deleting { .. } => AdvanceStep::Delete(shard),
+            _ => AdvanceStep::Place(shard),
         }
     }
 
+    /// Goes on behind a companion and its pair, or ends the transition after the last one.
+    fn behind(self, companion: u64) -> MachineProgress<Self, AdvanceEnd> {
+        let next = self.pair(companion) + 1;
+        let step = if next < self.of() {
+            self.first_of(next)
+        } else {
+            AdvanceStep::Finish
+        };
+        self.go(step)
+    }
+
+    /// Goes on behind a companion that is placed under this token, or filled.
     fn placed(
-        self,
-        shard: u64,
-        mut tokens: Vec<Option<CompanionToken>>,
+        mut self,
+        companion: u64,
         token: Option<CompanionToken>,
     ) -> MachineProgress<Self, AdvanceEnd> {
-        tokens.push(token);
-        if shard + 1 < self.of() {
-            self.go(AdvanceStep::Place(shard + 1, tokens))
+        self.tokens.push(token);
+        let step = if self.is_split() {
+            AdvanceStep::Freeze(self.pair(companion), Again::No)
+        } else if companion + 1 < self.of() {
+            self.first_of(companion + 1)
         } else {
-            self.go(AdvanceStep::ReadWhole(tokens))
-        }
+            AdvanceStep::ReadWhole
+        };
+        self.go(step)
     }
 
     /// Fills the next companion, from this one on, that is not filled yet.
-    fn fill(
-        self,
-        from: u64,
-        whole: P,
-        tokens: Vec<Option<CompanionToken>>,
-    ) -> MachineProgress<Self, AdvanceEnd> {
-        let mut unfilled = tokens
+    fn fill(self, from: u64, whole: P) -> MachineProgress<Self, AdvanceEnd> {
+        let mut unfilled = self
+            .tokens
             .iter()
             .zip(0..)
             .skip_while(|(_, shard)| *shard < from);
         match unfilled.find_map(|(token, shard)| token.map(|token| (shard, token))) {
-            Some((shard, token)) => self.go(AdvanceStep::Fill(shard, token, whole, tokens)),
-            None => self.go(AdvanceStep::Finish),
-        }
-    }
-
-    /// The token of a companion that another caller has placed; `None` if it is filled.
-    fn found<K: CollectionKind<Part = P>>(
-        &self,
-        shard: u64,
-        reply: RequestReply<K>,
-    ) -> Result<Option<CompanionToken>, MachineProgress<Self, AdvanceEnd>> {
-        match reply {
-            RequestReply::Done(seen) => match seen.companion {
-                None => Err(MachineProgress::Failed(Failure::Collision(
-                    self.root.keys,
-                    shard,
-                ))),
-                Some((companion, _)) if companion.epoch != self.root.epoch => {
-                    Err(MachineProgress::Done(AdvanceEnd))
-                }
-                Some((_, CompanionState::Placed(token))) => Ok(Some(token)),
-                Some(_) => Ok(None),
-            },
-            // It was there a moment ago: another transition has passed, or another program interferes.
-            RequestReply::NotFound | RequestReply::FilteredOut => {
-                Err(MachineProgress::Next(Self {
-                    step: AdvanceStep::Missing(shard),
-                    ..self.clone()
-                }))
-            }
+            Some((shard, token)) => self.go(AdvanceStep::Fill(shard, token, whole)),
+            None => self.go_without_tokens(AdvanceStep::Finish),
         }
     }
 }
@@ -215,72 +213,47 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
     type Outcome = AdvanceEnd;
 
     fn request(&self) -> AtomicRequest<K> {
-        let epoch = self.root.epoch;
-        let older = || Precondition::OlderThan(epoch);
-        let at = |shard: u64| RecordRef::Companion(self.root.keys, shard);
+        let at = |companion: u64| RecordRef::Companion(self.root.keys, companion);
         let bears = || Precondition::Bears(self.root.description.clone());
-        let place = |shard| {
-            let edit = RequestEdit::Place(self.new_companion(), self.token);
-            AtomicRequest::write(at(shard), older(), edit)
+        let on_root = |edit| AtomicRequest::write(RecordRef::Root, bears(), edit);
+        let on_older = |companion, edit| {
+            let older = Precondition::OlderThan(self.root.epoch);
+            AtomicRequest::write(at(companion), older, edit)
         };
-        let fill = |shard, part, token| {
-            let precondition = Precondition::Placed(self.new_companion(), token);
-            AtomicRequest::write(at(shard), precondition, RequestEdit::Fill(part))
-        };
-        let freeze = |shard| AtomicRequest {
-            read: Read::Content,
-            ..AtomicRequest::write(at(shard), older(), RequestEdit::Freeze)
-        };
-        let look = |shard| AtomicRequest::read(at(shard), Read::State);
+        let new_companion = self.new_companion();
         match &self.step {
-            AdvanceStep::Place(shard, _) => place(*shard),
-            AdvanceStep::LookPlaced(shard, _) => look(*shard),
-            AdvanceStep::ReadWhole(_) => AtomicRequest::read(RecordRef::Root, Read::Content),
-            AdvanceStep::Fill(shard, token, whole, _) => {
-                fill(*shard, K::part(whole, self.of(), *shard), *token)
+            AdvanceStep::Place(companion) => {
+                on_older(*companion, RequestEdit::Place(new_companion, self.token))
             }
-            AdvanceStep::PlaceHalf(shard) => place(self.half(*shard)),
-            AdvanceStep::LookHalf(shard) => look(self.half(*shard)),
-            AdvanceStep::FreezeToSplit(shard, _) => freeze(*shard),
-            AdvanceStep::FillHalf(shard, whole, token) => {
-                let half = self.half(*shard);
-                fill(half, K::part(whole, self.of() * 2, half), *token)
+            AdvanceStep::LookPlaced(companion) | AdvanceStep::LookAbsorbed(companion, _) => {
+                AtomicRequest::read(at(*companion), Read::State)
             }
+            AdvanceStep::ReadWhole => AtomicRequest::read(RecordRef::Root, Read::Content),
+            AdvanceStep::Fill(companion, token, whole) => {
+                let placed = Precondition::Placed(new_companion, *token);
+                let part = K::part(whole, new_companion.shards, *companion);
+                AtomicRequest::write(at(*companion), placed, RequestEdit::Fill(part))
+            }
+            AdvanceStep::Freeze(companion, _) => AtomicRequest {
+                read: Read::Content,
+                ..on_older(*companion, RequestEdit::Freeze)
+            },
             AdvanceStep::RemoveMoved(shard, whole) => {
-                let moved = K::part(whole, self.of() * 2, self.half(*shard));
-                let edit = RequestEdit::RemoveMoved(moved, self.new_companion());
-                AtomicRequest::write(at(*shard), older(), edit)
+                let moved = K::part(whole, new_companion.shards, self.half(*shard));
+                on_older(*shard, RequestEdit::RemoveMoved(moved, new_companion))
             }
-            AdvanceStep::LookAbsorbed(shard, _) => look(*shard),
-            AdvanceStep::FreezeHalf(shard, _) => freeze(self.half(*shard)),
             AdvanceStep::Absorb(shard, half) => {
-                let edit = RequestEdit::Absorb(half.clone(), self.new_companion());
-                AtomicRequest::write(at(*shard), older(), edit)
+                on_older(*shard, RequestEdit::Absorb(half.clone(), new_companion))
             }
-            AdvanceStep::DeleteHalf(shard) => {
-                AtomicRequest::write(at(self.half(*shard)), older(), RequestEdit::Delete)
-            }
-            AdvanceStep::FreezeOnly => freeze(0),
-            AdvanceStep::RestoreToRoot(whole) => {
-                // The step may be repeated: while this precondition holds, neither of them is written.
-                AtomicRequest::write(
-                    RecordRef::Root,
-                    bears(),
-                    RequestEdit::RestoreToRoot(whole.clone()),
-                )
-            }
-            AdvanceStep::Delete(shard) => {
-                AtomicRequest::write(at(*shard), older(), RequestEdit::Delete)
-            }
-            AdvanceStep::Finish => {
-                let edit = match self.root.scheme {
-                    Scheme::Activating { .. } | Scheme::Deleting { .. } => {
-                        RequestEdit::FinishAndRemoveBin(self.target())
-                    }
-                    _ => RequestEdit::Finish(self.target()),
-                };
-                AtomicRequest::write(RecordRef::Root, bears(), edit)
-            }
+            // The step may be repeated: while the root bears this, neither it nor the companion is written.
+            AdvanceStep::RestoreToRoot(whole) => on_root(RequestEdit::RestoreToRoot(whole.clone())),
+            AdvanceStep::Delete(companion) => on_older(*companion, RequestEdit::Delete),
+            AdvanceStep::Finish => on_root(match self.root.scheme {
+                Scheme::Activating { .. } | Scheme::Deleting { .. } => {
+                    RequestEdit::FinishAndRemoveBin(self.target())
+                }
+                _ => RequestEdit::Finish(self.target()),
+            }),
             AdvanceStep::Missing(_) => AtomicRequest::read(RecordRef::Root, Read::State),
         }
     }
@@ -289,18 +262,26 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
         // The end is a placeholder here: every arm below sets the next step.
         let step = std::mem::replace(&mut self.step, AdvanceStep::Finish);
         match step {
-            AdvanceStep::Place(shard, tokens) => match reply {
+            AdvanceStep::Place(companion) => match reply {
                 RequestReply::Done(_) => {
                     let token = self.token;
-                    self.placed(shard, tokens, Some(token))
+                    self.placed(companion, Some(token))
                 }
-                _ => self.go(AdvanceStep::LookPlaced(shard, tokens)),
+                _ => self.go(AdvanceStep::LookPlaced(companion)),
             },
-            AdvanceStep::LookPlaced(shard, tokens) => match self.found(shard, reply) {
-                Ok(token) => self.placed(shard, tokens, token),
-                Err(end) => end,
+            AdvanceStep::LookPlaced(companion) => match reply {
+                RequestReply::Done(seen) => match seen.companion {
+                    None => MachineProgress::Failed(Failure::Collision(self.root.keys, companion)),
+                    Some((found, _)) if found.epoch != self.root.epoch => {
+                        MachineProgress::Done(AdvanceEnd)
+                    }
+                    Some((_, CompanionState::Placed(token))) => self.placed(companion, Some(token)),
+                    Some(_) => self.placed(companion, None),
+                },
+                // It was there a moment ago: another transition has passed, or another program interferes.
+                RequestReply::NotFound | RequestReply::FilteredOut => self.missing(companion),
             },
-            AdvanceStep::ReadWhole(tokens) => match reply {
+            AdvanceStep::ReadWhole => match reply {
                 RequestReply::Done(seen)
                     if seen.root.is_as(&self.root) || !keeps(ProtocolRule::Evidence) =>
                 {
@@ -309,92 +290,71 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                         self.root.description = seen.root.description;
                     }
                     match seen.content {
-                        Some(whole) => self.fill(0, whole, tokens),
+                        Some(whole) => self.fill(0, whole),
                         None => MachineProgress::Done(AdvanceEnd),
                     }
                 }
                 _ => MachineProgress::Done(AdvanceEnd),
             },
-            AdvanceStep::Fill(shard, _, whole, tokens) => match reply {
-                RequestReply::NotFound => self.go(AdvanceStep::Missing(shard)),
-                _ => self.fill(shard + 1, whole, tokens),
-            },
-
-            AdvanceStep::PlaceHalf(shard) => match reply {
-                RequestReply::Done(_) => {
-                    let token = Some(self.token);
-                    self.go(AdvanceStep::FreezeToSplit(shard, token))
+            AdvanceStep::Fill(companion, _, whole) => match reply {
+                RequestReply::NotFound => self.missing(companion),
+                _ if self.is_split() => {
+                    let shard = self.pair(companion);
+                    self.go(AdvanceStep::RemoveMoved(shard, whole))
                 }
-                _ => self.go(AdvanceStep::LookHalf(shard)),
+                _ => self.fill(companion + 1, whole),
             },
-            AdvanceStep::LookHalf(shard) => match self.found(self.half(shard), reply) {
-                Ok(token) => self.go(AdvanceStep::FreezeToSplit(shard, token)),
-                Err(end) => end,
-            },
-            AdvanceStep::FreezeToSplit(shard, token) => match (reply, token) {
-                (RequestReply::NotFound, _) => self.go(AdvanceStep::Missing(shard)),
-                (RequestReply::FilteredOut, _) => self.behind(shard, AdvanceStep::PlaceHalf),
-                (RequestReply::Done(seen), token) => match (seen.content, token) {
-                    (None, _) => self.go(AdvanceStep::Missing(shard)),
-                    (Some(whole), Some(token)) => {
-                        self.go(AdvanceStep::FillHalf(shard, whole, token))
+            AdvanceStep::Freeze(companion, again) => {
+                let (shard, half) = (self.pair(companion), self.half(companion));
+                // The one of the pair that is split.
+                let token = self.tokens.pop().flatten();
+                match (reply, self.root.scheme) {
+                    (RequestReply::Done(seen), scheme) => match (seen.content, scheme, token) {
+                        (None, ..) => self.missing(companion),
+                        (Some(whole), Scheme::Splitting { .. }, Some(token)) => {
+                            self.go(AdvanceStep::Fill(half, token, whole))
+                        }
+                        (Some(whole), Scheme::Splitting { .. }, None) => {
+                            self.go(AdvanceStep::RemoveMoved(companion, whole))
+                        }
+                        (Some(half), Scheme::Merging { .. }, _) => {
+                            self.go(AdvanceStep::Absorb(shard, half))
+                        }
+                        (Some(whole), ..) => self.go(AdvanceStep::RestoreToRoot(whole)),
+                    },
+                    (RequestReply::FilteredOut, Scheme::Splitting { .. }) => self.behind(companion),
+                    // Another caller has taken it in and deleted it, as the other one shows.
+                    (_, Scheme::Merging { .. }) if again == Again::No => {
+                        self.go(AdvanceStep::LookAbsorbed(shard, Again::Yes))
                     }
-                    (Some(whole), None) => self.go(AdvanceStep::RemoveMoved(shard, whole)),
-                },
-            },
-            AdvanceStep::FillHalf(shard, whole, _) => match reply {
-                RequestReply::NotFound => {
-                    let half = self.half(shard);
-                    self.go(AdvanceStep::Missing(half))
+                    _ => self.missing(companion),
                 }
-                _ => self.go(AdvanceStep::RemoveMoved(shard, whole)),
-            },
-            AdvanceStep::RemoveMoved(shard, _) => match reply {
-                RequestReply::NotFound => self.go(AdvanceStep::Missing(shard)),
-                _ => self.behind(shard, AdvanceStep::PlaceHalf),
-            },
-
-            AdvanceStep::LookAbsorbed(shard, again) => match reply {
-                RequestReply::Done(seen) => match seen.companion {
-                    Some((companion, _)) if companion.epoch < self.root.epoch => {
-                        self.go(AdvanceStep::FreezeHalf(shard, again))
-                    }
-                    Some((companion, _)) if companion.epoch == self.root.epoch => {
-                        self.go(AdvanceStep::DeleteHalf(shard))
-                    }
-                    _ => self.go(AdvanceStep::Missing(shard)),
-                },
-                _ => self.go(AdvanceStep::Missing(shard)),
-            },
-            AdvanceStep::FreezeHalf(shard, again) => match (reply, again) {
-                (RequestReply::Done(seen), _) => match seen.content {
-                    Some(half) => self.go(AdvanceStep::Absorb(shard, half)),
-                    None => {
-                        let half = self.half(shard);
-                        self.go(AdvanceStep::Missing(half))
-                    }
-                },
-                // Another caller has taken it in and deleted it, as the other one shows.
-                (_, Again::No) => self.go(AdvanceStep::LookAbsorbed(shard, Again::Yes)),
-                (_, Again::Yes) => {
-                    let half = self.half(shard);
-                    self.go(AdvanceStep::Missing(half))
-                }
-            },
-            AdvanceStep::Absorb(shard, _) => match reply {
-                RequestReply::NotFound => self.go(AdvanceStep::Missing(shard)),
-                _ => self.go(AdvanceStep::DeleteHalf(shard)),
-            },
-            AdvanceStep::DeleteHalf(shard) => {
-                self.behind(shard, |shard| AdvanceStep::LookAbsorbed(shard, Again::No))
             }
-
-            AdvanceStep::FreezeOnly => match reply {
-                RequestReply::Done(seen) => match seen.content {
-                    Some(whole) => self.go(AdvanceStep::RestoreToRoot(whole)),
-                    None => self.go(AdvanceStep::Missing(0)),
-                },
-                _ => self.go(AdvanceStep::Missing(0)),
+            AdvanceStep::RemoveMoved(shard, _) => match reply {
+                RequestReply::NotFound => self.missing(shard),
+                _ => self.behind(shard),
+            },
+            AdvanceStep::LookAbsorbed(shard, again) => {
+                let (half, epoch) = (self.half(shard), self.root.epoch);
+                match reply {
+                    RequestReply::Done(seen) => match seen.companion {
+                        Some((found, _)) if found.epoch < epoch => {
+                            self.go(AdvanceStep::Freeze(half, again))
+                        }
+                        Some((found, _)) if found.epoch == epoch => {
+                            self.go(AdvanceStep::Delete(half))
+                        }
+                        _ => self.missing(shard),
+                    },
+                    _ => self.missing(shard),
+                }
+            }
+            AdvanceStep::Absorb(shard, _) => match reply {
+                RequestReply::NotFound => self.missing(shard),
+                _ => {
+                    let half = self.half(shard);
+                    self.go(AdvanceStep::Delete(half))
+                }
             },
             AdvanceStep::RestoreToRoot(_) => match reply {
                 RequestReply::Done(_) => self.go(AdvanceStep::Delete(0)),
@@ -403,17 +363,15 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                 // root is seen to have its content.
                 _ => MachineProgress::Done(AdvanceEnd),
             },
-
-            AdvanceStep::Delete(shard) => self.behind(shard, AdvanceStep::Delete),
-
+            AdvanceStep::Delete(companion) => self.behind(companion),
             AdvanceStep::Finish => MachineProgress::Done(AdvanceEnd),
-            AdvanceStep::Missing(shard) => match reply {
+            AdvanceStep::Missing(companion) => match reply {
                 RequestReply::Done(seen) if seen.root.is_as(&self.root) => {
                     if self.root.scheme == Scheme::Deactivating && seen.has_bin {
                         // Another caller has put it back in the meantime.
                         self.go(AdvanceStep::Delete(0))
                     } else {
-                        MachineProgress::Failed(Failure::Missing(shard))
+                        MachineProgress::Failed(Failure::Missing(companion))
                     }
                 }
                 _ => MachineProgress::Done(AdvanceEnd),
@@ -423,21 +381,19 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
 
     fn transition(&self) -> Option<(Scheme, TransitionProgress)> {
         let total = self.of();
+        let is_activation = matches!(self.root.scheme, Scheme::Activating { .. });
         let done = match &self.step {
-            AdvanceStep::Place(..) | AdvanceStep::LookPlaced(..) | AdvanceStep::ReadWhole(_) => 0,
-            AdvanceStep::Fill(shard, ..)
-            | AdvanceStep::PlaceHalf(shard)
-            | AdvanceStep::LookHalf(shard)
-            | AdvanceStep::FreezeToSplit(shard, _)
-            | AdvanceStep::FillHalf(shard, ..)
-            | AdvanceStep::RemoveMoved(shard, _)
-            | AdvanceStep::LookAbsorbed(shard, _)
-            | AdvanceStep::FreezeHalf(shard, _)
-            | AdvanceStep::Absorb(shard, _)
-            | AdvanceStep::DeleteHalf(shard)
-            | AdvanceStep::Delete(shard) => *shard,
-            AdvanceStep::FreezeOnly | AdvanceStep::RestoreToRoot(_) | AdvanceStep::Missing(_) => 0,
             AdvanceStep::Finish => total,
+            AdvanceStep::ReadWhole | AdvanceStep::RestoreToRoot(_) | AdvanceStep::Missing(_) => 0,
+            AdvanceStep::Place(_) | AdvanceStep::LookPlaced(_) if is_activation => 0,
+            AdvanceStep::Place(companion)
+            | AdvanceStep::LookPlaced(companion)
+            | AdvanceStep::Fill(companion, ..)
+            | AdvanceStep::Freeze(companion, _)
+            | AdvanceStep::RemoveMoved(companion, _)
+            | AdvanceStep::LookAbsorbed(companion, _)
+            | AdvanceStep::Absorb(companion, _)
+            | AdvanceStep::Delete(companion) => self.pair(*companion),
         };
         Some((self.root.scheme, TransitionProgress { done, total }))
     }

@@ -264,7 +264,15 @@ impl CollectionRoot {
     /// Returns the companions of the collection, unless it is unsharded or in transition.
     pub(crate) const fn route(&self) -> Option<CompanionRoute> {
         match self.scheme {
-            Scheme::Active { shards } => Some(CompanionRoute {
+            Scheme::Active { .. } => self.companions(),
+            _ => None,
+        }
+    }
+
+    /// Returns the companions of a collection that is in use, or being deleted.
+    pub(crate) const fn companions(&self) -> Option<CompanionRoute> {
+        match self.scheme {
+            Scheme::Active { shards } | Scheme::Deleting { shards } => Some(CompanionRoute {
                 shards,
                 epoch: self.epoch,
                 keys: self.keys,

@@ -190,10 +190,8 @@ pub(crate) struct Survey<K: CollectionKind> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ViewStep<P> {
     ReadRoot,
-    /// A companion that was there before the transition.
-    Low(u64, RecordsView),
-    /// The companion that is new in its pair.
-    High(u64, RecordsView),
+    /// A companion: the first of its pair, or the second.
+    Look(u64, RecordsView),
     Advance(Advance<P>),
 }
 
@@ -273,25 +271,19 @@ impl<K: CollectionKind> Survey<K> {
                 })
             }
             None => {
-                let first = hash.map_or(0, |hash| shard(hash, Self::pairs(&root)));
+                let first = hash.map_or(0, |hash| shard(hash, root.scheme.pairs()));
                 let sources = SmallVec::new();
-                self.go(ViewStep::Low(first, RecordsView { root, sources }))
+                self.go(ViewStep::Look(first, RecordsView { root, sources }))
             }
         }
     }
 
-    /// Returns how many pairs of companions the transition has.
-    const fn pairs(root: &CollectionRoot) -> u64 {
-        match root.scheme {
-            Scheme::Splitting { from } => from,
-            Scheme::Merging { from } => from / 2,
-            _ => 1,
-        }
-    }
-
-    fn behind(self, shard: u64, view: RecordsView) -> SurveyProgress<K> {
-        if self.element.is_none() && shard + 1 < Self::pairs(&view.root) {
-            self.go(ViewStep::Low(shard + 1, view))
+    /// Goes on behind the pair of a companion.
+    fn behind(self, companion: u64, view: RecordsView) -> SurveyProgress<K> {
+        let pairs = view.root.scheme.pairs();
+        let next = companion % pairs + 1;
+        if self.element.is_none() && next < pairs {
+            self.go(ViewStep::Look(next, view))
         } else {
             self.done(view)
         }
@@ -319,12 +311,8 @@ impl<K: CollectionKind> Machine<K> for Survey<K> {
                 let read = element.map_or(Read::State, |(_, act)| Read::User(act.clone()));
                 AtomicRequest::read(RecordRef::Root, read)
             }
-            ViewStep::Low(shard, view) => {
-                AtomicRequest::read(RecordRef::Companion(view.root.keys, *shard), Read::State)
-            }
-            ViewStep::High(shard, view) => {
-                let half = shard + Self::pairs(&view.root);
-                let place = RecordRef::Companion(view.root.keys, half);
+            ViewStep::Look(companion, view) => {
+                let place = RecordRef::Companion(view.root.keys, *companion);
                 AtomicRequest::read(place, Read::State)
             }
             ViewStep::Advance(advance) => advance.request(),
@@ -343,7 +331,7 @@ impl<K: CollectionKind> Machine<K> for Survey<K> {
                 RequestReply::Done(seen) => self.judge(seen),
                 _ => self.judge(Observation::nothing()),
             },
-            ViewStep::Low(low, mut view) => {
+            ViewStep::Look(low, mut view) if low < view.root.scheme.pairs() => {
                 let Some(companion) = looked_at(&reply) else {
                     return self.again();
                 };
@@ -362,28 +350,28 @@ impl<K: CollectionKind> Machine<K> for Survey<K> {
                 let is_in_half = self
                     .element
                     .as_ref()
-                    .map(|(hash, _)| both && shard(*hash, Self::pairs(&view.root) * 2) != low);
+                    .map(|(hash, _)| both && shard(*hash, view.root.scheme.pairs() * 2) != low);
                 if is_in_half != Some(true) {
                     view.sources.push(source(&view, low, companion));
                 }
                 if is_in_half.unwrap_or(both) {
-                    self.go(ViewStep::High(low, view))
+                    let high = low + view.root.scheme.pairs();
+                    self.go(ViewStep::Look(high, view))
                 } else {
                     self.behind(low, view)
                 }
             }
-            ViewStep::High(shard, mut view) => {
+            ViewStep::Look(high, mut view) => {
                 let splitting = matches!(view.root.scheme, Scheme::Splitting { .. });
                 match looked_at(&reply) {
                     Some(companion) if splitting == (companion.epoch == view.root.epoch) => {
-                        let half = shard + Self::pairs(&view.root);
-                        view.sources.push(source(&view, half, companion));
-                        self.behind(shard, view)
+                        view.sources.push(source(&view, high, companion));
+                        self.behind(high, view)
                     }
                     _ if !keeps(ProtocolRule::IgnoreHalfBeforeRemoval)
                         && self.element.is_none() =>
                     {
-                        self.behind(shard, view)
+                        self.behind(high, view)
                     }
                     _ => self.again(),
                 }

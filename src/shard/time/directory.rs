@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::calendar::TimeBucket;
 use super::layout::{DirectoryPage, PageEntry};
 use super::steps::{
-    CollectionState, Direction, PageRange, PartState, ReadResult, StepError, TimeSteps,
+    Direction, PageRange, PartState, ReadResult, StepError, TimeSteps, is_newer, is_open,
 };
 use crate::record::companion_key::KeyForm;
 use crate::shard::protocol::CompanionRoute;
@@ -74,13 +74,13 @@ pub(super) struct Buckets<'a, S> {
 impl<'a, S: TimeSteps> Buckets<'a, S> {
     pub(super) fn new(
         steps: &'a S,
-        collection: CollectionState,
+        route: CompanionRoute,
         range: (TimeBucket, TimeBucket),
         direction: Direction,
     ) -> Self {
         let mut buckets = Self {
             steps,
-            route: collection.route,
+            route,
             range,
             direction,
             pages: Vec::new(),
@@ -111,12 +111,12 @@ impl<'a, S: TimeSteps> Buckets<'a, S> {
         let epoch = self.route.epoch;
         while let Some(entries) = self.pages.last_mut() {
             let page = entries.page;
-            let entry = entries.next(self.steps, self.route.keys, |state| match state {
-                PartState::Open(found) | PartState::Placed(found, _) if found > epoch => {
-                    Err(StepError::Stale(()))
+            let entry = entries.next(self.steps, self.route.keys, |state| {
+                if is_newer(state, epoch) {
+                    return Err(StepError::Stale(()));
                 }
-                // Left over, or nothing was entered yet.
-                state => Ok(state == PartState::Open(epoch)),
+                // Of one that is left over, or to which nothing was entered yet, none counts.
+                Ok(is_open(state, epoch))
             })?;
             match entry.map(|entry| self.steps.layout().child(page, entry)) {
                 None => drop(self.pages.pop()),

@@ -8,8 +8,10 @@ use super::calendar::{
     TimeBucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
 };
 use crate::Result;
+use crate::record::BinName;
 use crate::shard::arithmetic::SHARDS_MAX;
-use crate::shard::scheme::{Companion, DELETING, Epoch, TIME_SHARDS, list, not_understood};
+use crate::shard::protocol::CollectionRoot;
+use crate::shard::scheme::{Companion, DELETING, Epoch, Scheme, TIME_SHARDS, list, not_understood};
 use crate::value::Value;
 
 /// The text behind the last colon of a page's key.
@@ -21,13 +23,6 @@ pub(crate) struct TimeLayout {
     pub(crate) width: TimeWidth,
     /// The number of shards of each bucket: a power of two.
     pub(crate) shards: u64,
-}
-
-/// Whether the collection is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum CollectionUse {
-    Active,
-    Deleting,
 }
 
 /// A record of the collection beside its root.
@@ -57,13 +52,27 @@ pub(super) enum PageEntry {
 }
 
 impl TimeLayout {
+    /// Returns the state of a collection in use: of this many shards in each bucket.
+    pub(super) const fn active(self) -> Scheme {
+        Scheme::Active {
+            shards: self.shards,
+        }
+    }
+
+    /// Returns the state of a collection that is being deleted.
+    pub(super) const fn deleting(self) -> Scheme {
+        Scheme::Deleting {
+            shards: self.shards,
+        }
+    }
+
     /// Returns the collection's entry in the bin `subkeys`.
-    pub(super) fn value(self, phase: CollectionUse) -> Value {
+    pub(super) fn value(self, scheme: Scheme) -> Value {
         let mut items = vec![TIME_SHARDS.into(), self.width.to_string().into()];
         if self.shards > 1 {
             items.push(Value::Int(self.shards as i64));
         }
-        if phase == CollectionUse::Deleting {
+        if scheme == self.deleting() {
             items.push(DELETING.into());
         }
         list(items)
@@ -73,10 +82,10 @@ impl TimeLayout {
     ///
     /// # Errors
     /// [`crate::Error::ShardScheme`] for anything but this layout.
-    pub(super) fn parse(self, value: &Value) -> Result<CollectionUse> {
-        for phase in [CollectionUse::Active, CollectionUse::Deleting] {
-            if *value == self.value(phase) {
-                return Ok(phase);
+    pub(super) fn parse(self, value: &Value) -> Result<Scheme> {
+        for scheme in [self.active(), self.deleting()] {
+            if *value == self.value(scheme) {
+                return Ok(scheme);
             }
         }
         let why = match value {
@@ -86,6 +95,22 @@ impl TimeLayout {
             _ => "it is not sharded by time: use a sharded list, map or counter",
         };
         Err(not_understood(Some(value), why))
+    }
+
+    /// Returns a root of which the description was read, with the state of the collection in this bin.
+    ///
+    /// # Errors
+    /// As for [`TimeLayout::parse`].
+    pub(super) fn read(self, root: CollectionRoot, bin: BinName) -> Result<CollectionRoot> {
+        let Some(entry) = root.description.of(bin) else {
+            return Ok(root);
+        };
+        let (scheme, epoch) = (self.parse(&entry.form.value())?, entry.epoch);
+        Ok(CollectionRoot {
+            scheme,
+            epoch,
+            ..root
+        })
     }
 
     /// Returns the shards of a bucket.
@@ -190,7 +215,6 @@ pub(super) fn rounded(shards: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::BinName;
     use crate::record::companion_key::KeyForm;
     use crate::shard::record_name::RecordName;
     use crate::shard::route::RecordRef;
@@ -220,23 +244,15 @@ mod tests {
 
     #[test]
     fn the_root_says_what_is_documented() {
-        for (layout, phase, form) in [
-            (HOURLY, CollectionUse::Active, "time-shards hourly"),
-            (
-                HOURLY,
-                CollectionUse::Deleting,
-                "time-shards hourly deleting",
-            ),
-            (MINUTES, CollectionUse::Active, "time-shards 5-minute"),
-            (DAILY_8, CollectionUse::Active, "time-shards daily 8"),
-            (
-                DAILY_8,
-                CollectionUse::Deleting,
-                "time-shards daily 8 deleting",
-            ),
+        for (layout, scheme, form) in [
+            (HOURLY, HOURLY.active(), "time-shards hourly"),
+            (HOURLY, HOURLY.deleting(), "time-shards hourly deleting"),
+            (MINUTES, MINUTES.active(), "time-shards 5-minute"),
+            (DAILY_8, DAILY_8.active(), "time-shards daily 8"),
+            (DAILY_8, DAILY_8.deleting(), "time-shards daily 8 deleting"),
         ] {
-            assert_eq!(layout.value(phase), words(form));
-            assert_eq!(layout.parse(&words(form)).unwrap(), phase, "{form}");
+            assert_eq!(layout.value(scheme), words(form));
+            assert_eq!(layout.parse(&words(form)).unwrap(), scheme, "{form}");
         }
         for other in [
             "time-shards daily",

@@ -12,15 +12,17 @@
 
 use super::calendar::TimeBucket;
 use super::directory::{Buckets, Entries};
-use super::layout::{CollectionPart, CollectionUse, DirectoryPage, PageEntry};
+use super::layout::{CollectionPart, DirectoryPage, PageEntry};
 use super::steps::{
-    ActOf, AnswerOf, Direction, PartState, ReadResult, RootState, StepError, StepOutcome,
-    TimeSteps, TimedKind,
+    ActOf, AnswerOf, Direction, ReadResult, StepError, StepOutcome, TimeSteps, TimedKind, is_newer,
+    is_open,
 };
 use crate::shard::protocol::rules::{ProtocolRule, keeps};
-use crate::shard::protocol::{CompanionRoute, CompanionToken, RequestEdit, RouteHint};
+use crate::shard::protocol::{
+    CompanionRoute, CompanionState, CompanionToken, Observation, RequestEdit, RouteHint,
+};
 use crate::shard::route_cache::RouteCache;
-use crate::shard::scheme::Epoch;
+use crate::shard::scheme::{Epoch, Scheme};
 use crate::{Error, Result};
 
 /// How often one call may find its reading changed by others. Beyond this, another caller deletes and begins
@@ -79,8 +81,8 @@ impl<S: TimeSteps> Protocol<S> {
             let remembered = self.recalled();
             let route = match remembered {
                 Some(route) => route,
-                None => match self.read_root()?.map(|root| root.collection) {
-                    Some(Some(collection)) => collection.route,
+                None => match self.read_root()?.map(|seen| seen.root.companions()) {
+                    Some(Some(route)) => route,
                     Some(None) => return Ok(None),
                     None => continue,
                 },
@@ -96,14 +98,15 @@ impl<S: TimeSteps> Protocol<S> {
                     self.forget()
                 }
                 StepOutcome::NotFound => return Ok(None),
-                StepOutcome::FilteredOut => match self.steps.look(route.keys, part)? {
-                    PartState::Open(found) if found == route.epoch => {}
-                    PartState::Open(found) | PartState::Placed(found, _) if found > route.epoch => {
+                StepOutcome::FilteredOut => {
+                    let found = self.steps.look(route.keys, part)?;
+                    if is_newer(found, route.epoch) {
                         self.forget();
+                    } else if !is_open(found, route.epoch) {
+                        // Left over, or nothing was added yet.
+                        return Ok(None);
                     }
-                    // Left over, or nothing was added yet.
-                    _ => return Ok(None),
-                },
+                }
             }
         }
         Err(self.steps.restless())
@@ -119,10 +122,10 @@ impl<S: TimeSteps> Protocol<S> {
     ) -> Result<T> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
-            let Some(root) = self.read_root()? else {
+            let Some(seen) = self.read_root()? else {
                 continue;
             };
-            let Some(collection) = root.collection else {
+            let Some(route) = seen.root.companions() else {
                 return Ok(T::default());
             };
             let kept = self.steps.horizon()?;
@@ -130,8 +133,8 @@ impl<S: TimeSteps> Protocol<S> {
             if first > last {
                 return Ok(T::default());
             }
-            let mut buckets = Buckets::new(&self.steps, collection, (first, last), direction);
-            match read(&self.steps, collection.route, &mut buckets) {
+            let mut buckets = Buckets::new(&self.steps, route, (first, last), direction);
+            match read(&self.steps, route, &mut buckets) {
                 Ok(read) => return Ok(read),
                 Err(StepError::Failed(error)) => return Err(error),
                 Err(StepError::Stale(())) => {}
@@ -144,10 +147,10 @@ impl<S: TimeSteps> Protocol<S> {
     pub(super) fn delete(&self) -> Result<()> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
-            let Some(root) = self.read_root()? else {
+            let Some(Observation { root, .. }) = self.read_root()? else {
                 continue;
             };
-            if root.collection.is_none() {
+            if root.scheme == Scheme::Unsharded {
                 return Ok(());
             }
             if let StepOutcome::Done(()) = self.steps.mark_deleting(&root)? {
@@ -164,19 +167,19 @@ impl<S: TimeSteps> Protocol<S> {
         if let Some(route) = self.recalled() {
             return Ok(Some(route));
         }
-        let Some(root) = self.read_root()? else {
+        let Some(seen) = self.read_root()? else {
             return Ok(None);
         };
-        match root.collection {
-            None => self.begin(&root, part).map(|()| None),
-            Some(collection) => Ok(Some(collection.route)),
+        match seen.root.companions() {
+            None => self.begin(&seen, part).map(|()| None),
+            route => Ok(route),
         }
     }
 
     /// Makes the collection. Its epoch is above all epochs of leftovers: a root that was deleted by hand has left
     /// no number to begin after.
-    fn begin(&self, root: &RootState, first: CollectionPart) -> Result<()> {
-        if root.has_bin {
+    fn begin(&self, seen: &Observation<S::Kind>, first: CollectionPart) -> Result<()> {
+        if seen.has_bin {
             let why = format!(
                 "the record has a bin {:?} of its own: time shards begin empty, take another name",
                 self.steps.bin().as_str()
@@ -186,12 +189,11 @@ impl<S: TimeSteps> Protocol<S> {
         let mut after = Epoch::default();
         // Every generation has a top page.
         for part in [CollectionPart::Page(DirectoryPage::Top), first] {
-            match self.steps.look(root.keys, part)? {
-                PartState::Open(found) | PartState::Placed(found, _) => after = after.max(found),
-                PartState::Absent => {}
+            if let Some((found, _)) = self.steps.look(seen.root.keys, part)? {
+                after = after.max(found.epoch);
             }
         }
-        self.steps.begin(root, after).map(drop)
+        self.steps.begin(&seen.root, after).map(drop)
     }
 
     /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
@@ -216,13 +218,11 @@ impl<S: TimeSteps> Protocol<S> {
     fn resolve(&self, route: CompanionRoute, part: CollectionPart) -> Result<bool> {
         match self.steps.look(route.keys, part)? {
             // It was entered before it was placed.
-            PartState::Placed(found, token) if found == route.epoch => {
+            Some((found, CompanionState::Placed(token))) if found.epoch == route.epoch => {
                 self.open(route, part, token)
             }
-            PartState::Open(found) | PartState::Placed(found, _) if found < route.epoch => {
-                self.make(route, part)
-            }
-            PartState::Open(found) | PartState::Placed(found, _) if found > route.epoch => {
+            Some((found, _)) if found.epoch < route.epoch => self.make(route, part),
+            found if is_newer(found, route.epoch) => {
                 self.forget();
                 Ok(false)
             }
@@ -238,10 +238,8 @@ impl<S: TimeSteps> Protocol<S> {
         part: CollectionPart,
         token: CompanionToken,
     ) -> Result<bool> {
-        let is_current = !keeps(ProtocolRule::Evidence)
-            || self.steps.root()?.collection.is_some_and(|collection| {
-                collection.phase == CollectionUse::Active && collection.route == route
-            });
+        let is_current =
+            !keeps(ProtocolRule::Evidence) || self.steps.root()?.root.route() == Some(route);
         if is_current {
             let fill = RequestEdit::Fill(S::Kind::EMPTY);
             self.steps.edit_placed((route, part), token, fill)?;
@@ -268,19 +266,20 @@ impl<S: TimeSteps> Protocol<S> {
     }
 
     /// Reads the root. `None`: there was a deletion, which was carried to its end; look again.
-    fn read_root(&self) -> Result<Option<RootState>> {
+    fn read_root(&self) -> Result<Option<Observation<S::Kind>>> {
         let lost_roots = self.steps.lost_roots();
-        let root = self.steps.root()?;
-        if let Some(collection) = root.collection
-            && collection.phase == CollectionUse::Deleting
+        let seen = self.steps.root()?;
+        let route = seen.root.companions();
+        if let Some(route) = route
+            && seen.root.route().is_none()
             && keeps(ProtocolRule::ReadersAdvanceDeletion)
         {
-            self.delete_page(collection.route, DirectoryPage::Top)?;
-            self.steps.clear(&root)?;
+            self.delete_page(route, DirectoryPage::Top)?;
+            self.steps.clear(&seen.root)?;
             return Ok(None);
         }
-        self.remember(root.collection.map(|it| it.route), lost_roots);
-        Ok(Some(root))
+        self.remember(route, lost_roots);
+        Ok(Some(seen))
     }
 
     /// Earlier findings of the call do not apply from here on, but for the route.
@@ -296,7 +295,7 @@ impl<S: TimeSteps> Protocol<S> {
         let mut entries = Entries::new(page, (i64::MIN, i64::MAX), Direction::OldestFirst);
         while let Some(entry) = entries.next(&self.steps, route.keys, |state| -> Result<bool> {
             // A newer record belongs to a collection that was begun since.
-            Ok(matches!(state, PartState::Open(found) if found < route.epoch))
+            Ok(matches!(state, Some((found, CompanionState::Live)) if found.epoch < route.epoch))
         })? {
             match self.steps.layout().child(page, entry) {
                 PageEntry::Page(page) => self.delete_page(route, page)?,

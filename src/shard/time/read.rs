@@ -7,7 +7,7 @@ use super::calendar::{Micros, TimeBucket, TimeWidth};
 use super::directory::Buckets;
 use super::layout::CollectionPart;
 use super::record_steps::RecordSteps;
-use super::steps::{Direction, PartState, ReadResult, StepError, TimeSteps};
+use super::steps::{Direction, ReadResult, StepError, TimeSteps, is_newer, is_open};
 use crate::shard::content::{Act, first};
 use crate::shard::merge::{self, value_of};
 use crate::shard::protocol::{AtomicRequest, CompanionRoute, Read, RequestReply};
@@ -211,18 +211,17 @@ impl<R: RecordSet> Parts for BucketRecords<'_, R> {
             let RequestReply::Done(seen) = reply? else {
                 return Ok(None);
             };
-            match steps.state(route.keys, *part, &seen)? {
-                PartState::Open(epoch) if epoch == route.epoch => {
-                    match first(seen.answer.map(|answered| answered.values)) {
-                        Some(answer) => Ok(Some(answer)),
-                        None => Err(Error::bin_not_found(steps.bin().as_str()).into()),
-                    }
-                }
-                PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
-                    Err(StepError::Stale(()))
-                }
+            let state = steps.state(route.keys, *part, &seen)?;
+            if is_newer(state, route.epoch) {
+                return Err(StepError::Stale(()));
+            }
+            if !is_open(state, route.epoch) {
                 // Left over, or not open yet.
-                _ => Ok(None),
+                return Ok(None);
+            }
+            match first(seen.answer.map(|answered| answered.values)) {
+                Some(answer) => Ok(Some(answer)),
+                None => Err(Error::bin_not_found(steps.bin().as_str()).into()),
             }
         });
         answers.collect()

@@ -1,46 +1,30 @@
 //! The steps of the protocol: each is one atomic operation on one record, or one look at the clock.
 
 use super::calendar::TimeBucket;
-use super::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout};
+use super::layout::{CollectionPart, DirectoryPage, TimeLayout};
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
-use crate::shard::description::{Form, SharedDescription};
+use crate::shard::description::Form;
 pub(super) use crate::shard::protocol::StepOutcome;
 use crate::shard::protocol::{
-    AtomicRequest, CollectionKind, CompanionRoute, CompanionState, CompanionToken, Observation,
-    Precondition, Read, RecordRef, RequestEdit, RequestReply,
+    AtomicRequest, CollectionKind, CollectionRoot, CompanionRoute, CompanionState, CompanionToken,
+    Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply,
 };
 use crate::shard::request_runner::ReadFailure;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::{Error, Expiration, Result};
 
-/// The state of a root.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct RootState {
-    /// All sharded collections of the record.
-    pub(super) description: SharedDescription,
-    /// How the companions of this one are called, or will be.
-    pub(super) keys: KeyForm,
-    /// This one; `None`: there is none.
-    pub(super) collection: Option<CollectionState>,
-    /// Whether it has a bin of the name of this one.
-    pub(super) has_bin: bool,
+/// The state of the record of a part; `None`: there is none.
+pub(super) type PartState = Option<(Companion, CompanionState)>;
+
+/// Returns whether a part is open, and of this epoch.
+pub(super) fn is_open(state: PartState, epoch: Epoch) -> bool {
+    matches!(state, Some((found, CompanionState::Live)) if found.epoch == epoch)
 }
 
-/// The collection's state in the root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CollectionState {
-    pub(super) phase: CollectionUse,
-    pub(super) route: CompanionRoute,
-}
-
-/// The state of the record of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum PartState {
-    Absent,
-    Open(Epoch),
-    /// Not open yet.
-    Placed(Epoch, CompanionToken),
+/// Returns whether a part is of a later epoch than this one: the collection was begun anew.
+pub(super) fn is_newer(state: PartState, epoch: Epoch) -> bool {
+    state.is_some_and(|(found, _)| found.epoch > epoch)
 }
 
 /// Why records cannot be read: stale if the collection was begun anew.
@@ -151,14 +135,14 @@ pub(super) trait TimeSteps {
         Ok(written.map(drop))
     }
 
-    /// Returns the edit that marks a root, borne as read, with the collection in a phase, and an epoch later than this one.
+    /// Returns the edit that marks a root, borne as read, with the collection in a state, and an epoch later than this one.
     fn mark(
         &self,
-        root: &RootState,
-        phase: CollectionUse,
+        root: &CollectionRoot,
+        scheme: Scheme,
         after: Epoch,
     ) -> Result<RequestEdit<Self::Kind>> {
-        let form = Form::of(&self.layout().value(phase))?;
+        let form = Form::of(&self.layout().value(scheme))?;
         let epoch = after.max(root.description.latest()).after(self.now_us());
         Ok(RequestEdit::Mark(form, epoch, None))
     }
@@ -171,7 +155,7 @@ pub(super) trait TimeSteps {
     ) -> Result<(PartState, Option<AnswerOf<Self>>)> {
         match self.execute(&AtomicRequest::read(self.record(keys, part), read))? {
             StepOutcome::Done(seen) => Ok((self.state(keys, part, &seen)?, seen.answer)),
-            StepOutcome::NotFound | StepOutcome::FilteredOut => Ok((PartState::Absent, None)),
+            StepOutcome::NotFound | StepOutcome::FilteredOut => Ok((None, None)),
         }
     }
 
@@ -186,59 +170,41 @@ pub(super) trait TimeSteps {
         seen: &Observation<Self::Kind>,
     ) -> Result<PartState> {
         match seen.companion {
-            Some((companion, CompanionState::Live)) => Ok(PartState::Open(companion.epoch)),
-            Some((companion, CompanionState::Placed(token))) => {
-                Ok(PartState::Placed(companion.epoch, token))
-            }
             // A delete has closed it. No token is 0.
             Some((companion, CompanionState::Frozen)) => {
-                Ok(PartState::Placed(companion.epoch, CompanionToken(0)))
+                Ok(Some((companion, CompanionState::Placed(CompanionToken(0)))))
             }
             None => Err(self.collision(self.record(keys, part))),
+            state => Ok(state),
         }
     }
 
     /// Reads the root.
-    fn root(&self) -> Result<RootState> {
+    fn root(&self) -> Result<Observation<Self::Kind>> {
         let read = AtomicRequest::read(RecordRef::Root, Read::Description);
         let StepOutcome::Done(seen) = self.execute(&read)? else {
-            return Ok(RootState::default());
+            return Ok(Observation::nothing());
         };
-        let (layout, keys, description) = (self.layout(), seen.root.keys, seen.root.description);
-        let collection = description.of(self.bin()).map(|entry| {
-            Ok::<_, Error>(CollectionState {
-                phase: layout.parse(&entry.form.value())?,
-                route: CompanionRoute {
-                    shards: layout.shards,
-                    epoch: entry.epoch,
-                    keys,
-                },
-            })
-        });
-        Ok(RootState {
-            keys,
-            collection: collection.transpose()?,
-            description,
-            has_bin: seen.has_bin,
-        })
+        let root = self.layout().read(seen.root, self.bin())?;
+        Ok(Observation { root, ..seen })
     }
 
     /// Root, borne as read, without a collection: makes it, with an epoch later than this one.
-    fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>> {
+    fn begin(&self, root: &CollectionRoot, after: Epoch) -> Result<StepOutcome<()>> {
         let bare = Precondition::Bare(root.description.clone());
-        let mark = self.mark(root, CollectionUse::Active, after)?;
+        let mark = self.mark(root, self.layout().active(), after)?;
         self.write_root(bare, mark, Expiration::Never)
     }
 
     /// Root, borne as read: from here on nothing is opened.
-    fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>> {
+    fn mark_deleting(&self, root: &CollectionRoot) -> Result<StepOutcome<()>> {
         let bears = Precondition::Bears(root.description.clone());
-        let mark = self.mark(root, CollectionUse::Deleting, Epoch::default())?;
+        let mark = self.mark(root, self.layout().deleting(), Epoch::default())?;
         self.write_root(bears, mark, Expiration::DontUpdate)
     }
 
     /// Root, borne as read: the deletion is done. The epoch stays, so that none is ever used again.
-    fn clear(&self, root: &RootState) -> Result<StepOutcome<()>> {
+    fn clear(&self, root: &CollectionRoot) -> Result<StepOutcome<()>> {
         let bears = Precondition::Bears(root.description.clone());
         let finish = RequestEdit::Finish(Scheme::Unsharded);
         self.write_root(bears, finish, Expiration::DontUpdate)

@@ -16,7 +16,7 @@ use crate::shard::protocol::{CompanionRoute, Read};
 use crate::shard::time::calendar::TimeBucket;
 use crate::shard::time::layout::CollectionPart;
 use crate::shard::time::protocol::Protocol;
-use crate::shard::time::steps::{Direction, PartState, StepError, TimeSteps};
+use crate::shard::time::steps::{Direction, StepError, TimeSteps, is_newer, is_open};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,14 +119,11 @@ fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Res
                 Some(Answer::All(elements)) => elements,
                 _ => 0,
             };
-            match state {
-                PartState::Open(epoch) if epoch == route.epoch => {
-                    (once, twice) = (once | elements, twice | once & elements);
-                }
-                PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
-                    return Err(StepError::Stale(()));
-                }
-                _ => {}
+            if is_newer(state, route.epoch) {
+                return Err(StepError::Stale(()));
+            }
+            if is_open(state, route.epoch) {
+                (once, twice) = (once | elements, twice | once & elements);
             }
         }
         Ok((once, twice))
@@ -315,7 +312,7 @@ impl World {
                 epoch: record.epoch,
                 keys: *keys,
             };
-            if root.collection.map(|collection| collection.route) != Some(route) {
+            if root.companions() != Some(route) {
                 return Err(format!("{part:?} of {route:?} is left over of {root:?}"));
             }
         }

@@ -15,12 +15,14 @@ use crate::record::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, ActReply, Collection};
 use crate::shard::description::{Description, Form};
 use crate::shard::executor::Executor;
-use crate::shard::protocol::{CompanionRoute, CompanionToken, RequestEdit, StepOutcome};
+use crate::shard::protocol::{
+    CollectionRoot, CompanionRoute, CompanionState, CompanionToken, RequestEdit, StepOutcome,
+};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::layout::{CollectionPart, DirectoryPage};
 use crate::shard::time::record_steps::RecordSteps;
 use crate::shard::time::steps::{
-    ActOf, AnswerOf, Direction, PageRange, PartState, RootState, TimeSteps, TimedKind,
+    ActOf, AnswerOf, Direction, PageRange, PartState, TimeSteps, TimedKind,
 };
 use crate::storage::ManualClock;
 use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
@@ -97,7 +99,7 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
 /// What a step has told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    Root(RootState),
+    Root(CollectionRoot),
     Outcome(StepOutcome<()>),
     State(PartState),
     Placed(Option<CompanionToken>),
@@ -109,12 +111,12 @@ enum Told {
 fn step<S: TimeSteps>(
     steps: &S,
     ask: &Ask,
-    (root, token): (&RootState, CompanionToken),
+    (root, token): (&CollectionRoot, CompanionToken),
     act: impl Fn(Act) -> ActOf<S>,
     yes: impl Fn(AnswerOf<S>) -> bool,
 ) -> crate::Result<Told> {
     Ok(match ask {
-        Ask::Root => Told::Root(steps.root()?),
+        Ask::Root => Told::Root(steps.root()?.root),
         Ask::Begin(_, after) => Told::Outcome(steps.begin(root, Epoch(*after))?),
         Ask::MarkDeleting(_) => Told::Outcome(steps.mark_deleting(root)?),
         Ask::Clear(_) => Told::Outcome(steps.clear(root)?),
@@ -146,7 +148,7 @@ struct Both {
     model: Store,
     set: Set,
     steps: RecordSteps<Set>,
-    roots: Vec<RootState>,
+    roots: Vec<CollectionRoot>,
     /// Of the model, and of the real store.
     tokens: Vec<(CompanionToken, CompanionToken)>,
     /// What the model leaves out.
@@ -187,7 +189,7 @@ impl Both {
         self.force(&description.write());
     }
 
-    fn root_of(&self, back: usize) -> RootState {
+    fn root_of(&self, back: usize) -> CollectionRoot {
         self.roots[self.roots.len() - 1 - back % self.roots.len()].clone()
     }
 
@@ -200,11 +202,11 @@ impl Both {
     /// # Errors
     /// What the two have answered, where that is not the same.
     fn ask(&mut self, ask: &Ask) -> Result<(), String> {
-        let (mut root, mut tokens) = (RootState::default(), self.tokens[0]);
+        let (mut root, mut tokens) = (CollectionRoot::default(), self.tokens[0]);
         match ask {
             Ask::Neighbor => {
                 // Nobody shards a list in a root that has none of this collection's shards, or takes the last one away.
-                if self.model.root().collection.is_some() {
+                if self.model.root().companions().is_some() {
                     self.model.change_neighbor();
                     self.describe(&self.model.root().description);
                 }
@@ -212,7 +214,7 @@ impl Both {
             }
             Ask::Begin(back, _) | Ask::MarkDeleting(back) | Ask::Clear(back) => {
                 root = self.root_of(*back);
-                if root.collection.is_none() && !matches!(ask, Ask::Begin(..)) {
+                if root.companions().is_none() && !matches!(ask, Ask::Begin(..)) {
                     return Ok(());
                 }
             }
@@ -251,7 +253,9 @@ impl Both {
             known.map_or(CompanionToken(u64::MAX - 1), |(token, _)| *token)
         };
         let state = |state: PartState| match state {
-            PartState::Placed(epoch, real) => PartState::Placed(epoch, token(real)),
+            Some((found, CompanionState::Placed(real))) => {
+                Some((found, CompanionState::Placed(token(real))))
+            }
             state => state,
         };
         match told {
@@ -286,7 +290,7 @@ fn the_neighbor_of_the_model_is_a_sharded_list() {
     both.ask(&Ask::Begin(0, 0)).unwrap();
     both.ask(&Ask::Neighbor).unwrap();
     let list = BinName::new("list").unwrap();
-    let description = both.steps.root().unwrap().description;
+    let description = both.steps.root().unwrap().root.description;
     let form = description.of(list).map(|entry| entry.form.clone());
     assert_eq!(form, Some(Form::Hash(Scheme::Active { shards: 2 })));
 }

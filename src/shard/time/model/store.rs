@@ -6,13 +6,13 @@ use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::protocol::{
-    AtomicRequest, CollectionKind, CollectionRoot, CompanionRoute, CompanionState, CompanionToken,
-    Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply, StepOutcome,
+    AtomicRequest, CollectionKind, CollectionRoot, CompanionState, CompanionToken, Observation,
+    Precondition, Read, RecordRef, RequestEdit, RequestReply, StepOutcome,
 };
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{TimeBucket, TimeWidth};
 use crate::shard::time::layout::{CollectionPart, TimeLayout};
-use crate::shard::time::steps::{CollectionState, Direction, PageRange, RootState, TimedKind};
+use crate::shard::time::steps::{Direction, PageRange, TimedKind};
 
 pub(super) const LAYOUT: TimeLayout = TimeLayout {
     width: TimeWidth::Hourly,
@@ -178,22 +178,9 @@ impl Store {
         self.description.latest()
     }
 
-    pub(super) fn root(&self) -> RootState {
-        let keys = self.description.keys(bin());
-        let collection = self.description.of(bin()).map(|entry| CollectionState {
-            phase: LAYOUT.parse(&entry.form.value()).unwrap(),
-            route: CompanionRoute {
-                shards: LAYOUT.shards,
-                epoch: entry.epoch,
-                keys,
-            },
-        });
-        RootState {
-            description: self.description.clone().into(),
-            keys,
-            collection,
-            has_bin: false,
-        }
+    pub(super) fn root(&self) -> CollectionRoot {
+        let described = CollectionRoot::described(self.description.clone(), bin());
+        LAYOUT.read(described, bin()).unwrap()
     }
 
     /// Shards another collection of the record, or brings it back.
