@@ -1,5 +1,4 @@
-//! The program on sharded collections, from outside: `demo --shard-at`, `shards`, and the report of `verify` about
-//! them.
+//! The program on sharded collections, from outside: `shards`, and the report of `verify` about them.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -50,44 +49,6 @@ fn sharded(harm: impl FnOnce(&Set)) -> TempDir {
     harm(&store.set("followers").unwrap());
     store.close().unwrap();
     dir
-}
-
-#[test]
-fn a_graph_is_sharded_at_a_bound_and_every_edge_is_found_again() {
-    let graph = ["--nodes", "500", "--edge-count", "6000", "--threads", "4"];
-    let demo = [&["demo", "--shard-at", "512"], &graph[..]].concat();
-    let (code, figures) = json(&demo);
-    let figure = |name: &str| figures[name].as_u64().unwrap();
-    assert_eq!(code, 0);
-    assert_eq!(
-        (figure("verified_edges"), figure("missing_edges")),
-        (6_000, 0)
-    );
-    assert!(figure("sharded_records") > 1, "{figures}");
-    assert!(figure("max_record_bytes") <= 1_024, "{figures}");
-
-    let (_, whole) = json(&[&["demo"], &graph[..]].concat());
-    assert_eq!(whole["sharded_records"], 0);
-    assert!(whole["max_record_bytes"].as_u64() > Some(512), "{whole}");
-}
-
-#[test]
-fn a_bound_that_is_no_size_is_refused() {
-    for (bound, why) in [
-        ("0", "at least 512"),
-        ("5", "at least 512"),
-        ("511", "at least 512"),
-        ("much", "is no size"),
-        ("1e3", "is no size"),
-    ] {
-        let output = run(&["demo", "--shard-at", bound]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(
-            text(&output.stderr).contains(why),
-            "{}",
-            text(&output.stderr)
-        );
-    }
 }
 
 #[test]
