@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Sample;
-use super::measure::{BinKind, RecordMeasure};
+use super::measure::RecordMeasure;
 use super::remedy::SizeRemedy;
 use super::sample::Intervals;
 use super::secondary_index::SecondaryIndexSizing;
@@ -173,7 +173,7 @@ pub(crate) struct BinSizing {
     /// Its name.
     pub(crate) bin: String,
     /// Its types, the most frequent first.
-    pub(crate) types: Vec<BinKind>,
+    pub(crate) types: Vec<&'static str>,
     /// The part of the records that have it, 0 to 1.
     pub(crate) presence: f64,
     /// Its part of the bytes of all bins, 0 to 1.
@@ -394,8 +394,8 @@ pub(crate) struct Lint {
     pub(crate) code: &'static str,
     /// The namespace.
     pub(crate) namespace: String,
-    /// The set; `None` if it is not known.
-    pub(crate) set: Option<String>,
+    /// The set.
+    pub(crate) set: String,
     /// The bin, if it is about one.
     pub(crate) bin: Option<String>,
     /// The number of measured records that it is about.

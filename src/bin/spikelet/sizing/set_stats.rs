@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spikelet::record::MAX_BINS;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::SizingOptions;
-use super::measure::{BinKind, BinMeasure, CollectionMeasure, CompanionDescription, RecordMeasure};
+use super::measure::{BinMeasure, CollectionMeasure, CompanionDescription, RecordMeasure};
 use super::remedy::{Obstacle, SizeRemedy};
 use super::sample::Reservoir;
 use super::size_histogram::SizeHistogram;
@@ -61,13 +61,6 @@ impl<'o> StatsBySet<'o> {
         self.at(place)
     }
 
-    /// Returns the statistics of a set that has been met.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn find(&self, namespace: &str, set: &str) -> Option<&SetStats> {
-        let names = (namespace.to_owned(), set.to_owned());
-        self.sets.get(*self.places.get(&names)?)
-    }
-
     /// Returns all sets that have records, by namespace and name, and counts the samples.
     pub(crate) fn finish(self) -> BTreeMap<(String, String), SetStats> {
         let mut sets: Vec<Option<SetStats>> = self.sets.into_iter().map(Some).collect();
@@ -87,7 +80,7 @@ impl<'o> StatsBySet<'o> {
 }
 
 /// A set.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SetStats {
     /// Records that went by.
     pub(crate) records: u64,
@@ -119,16 +112,16 @@ pub(crate) struct SetStats {
 }
 
 /// A bin of a set.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BinStats {
     /// How many records have it with which type.
-    pub(crate) kinds: BTreeMap<BinKind, u64>,
+    pub(crate) kinds: BTreeMap<&'static str, u64>,
     pub(crate) sizes: SizeHistogram,
     pub(crate) collections: CollectionStats,
 }
 
 /// The lists and maps of a bin.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CollectionStats {
     pub(crate) counts: SizeHistogram,
     /// What the elements of each take.
@@ -145,7 +138,7 @@ pub(crate) struct CollectionStats {
 }
 
 /// A sharded collection: its companions together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct ShardedStats {
     /// Over how many records it is sharded; of time shards, in each bucket.
     pub(crate) shards: u64,
@@ -216,7 +209,7 @@ impl SetStats {
         let is_judged = record.companion.is_none();
         for bin in &record.bins {
             let stats = bin_of(&mut self.bins, &bin.name);
-            *stats.kinds.entry(bin.kind.clone()).or_default() += 1;
+            *stats.kinds.entry(bin.kind).or_default() += 1;
             stats.sizes.add(bin.bytes);
             if let Some(collection) = bin.collection.as_ref().filter(|_| is_judged) {
                 stats.collections.add(collection);
@@ -293,7 +286,7 @@ impl CollectionStats {
 }
 
 /// The records of greatest weight.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Top {
     most: usize,
     /// The heaviest first.

@@ -7,7 +7,7 @@ use spikelet::shard::arithmetic::{
 };
 
 use super::SizingOptions;
-use super::lint::{damage, lints};
+use super::lint::lints;
 use super::measure::RecordMeasure;
 use super::model::{
     BinSizing, CollectionSizing, IndexMemory, Lint, NamespaceSizing, RecordSizing, Rewrite,
@@ -44,7 +44,7 @@ pub(super) fn summarize(
 ) -> Sizing {
     let surveys = stats.finish();
     let max_record_bytes = max_record_bytes(options, &origin, &surveys);
-    let mut found: Vec<Lint> = origin.namespaces.iter().filter_map(damage).collect();
+    let mut found: Vec<Lint> = Vec::new();
     for ((namespace, set), stats) in &surveys {
         found.extend(lints(
             max_record_bytes,
@@ -282,7 +282,7 @@ fn bins(stats: &SetStats) -> Vec<BinSizing> {
         kinds.sort_by_key(|(kind, times)| (std::cmp::Reverse(**times), *kind));
         BinSizing {
             bin: name.clone(),
-            types: kinds.into_iter().map(|(kind, _)| kind.clone()).collect(),
+            types: kinds.into_iter().map(|(kind, _)| *kind).collect(),
             // A name for several bins may come several times in a record.
             presence: (bin.sizes.count() as f64 / records).min(1.0),
             bytes_share: bin.sizes.total() as f64 / all.max(1) as f64,

@@ -96,7 +96,7 @@ impl Sizing {
                 Severity::Bad,
                 "DAMAGED",
                 format!("{} of the records", count(self.damaged)),
-                "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are.",
+                "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are; restore them from a backup.",
             )
         });
         let keys = tables::records(self, "The keys behind it", &self.verdict.keys);
@@ -249,8 +249,7 @@ impl Sizing {
         }
         shown.into_iter().fold(section, Section::table).paragraph(
             "Entries a key is how many entries a query for one value finds in the mean, and selectivity the part of all entries \
-             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys. \
-             Of a cluster, all figures are sums of what its nodes say, copies of records among them.",
+             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys.",
         )
     }
 
@@ -288,7 +287,7 @@ impl Sizing {
     }
 }
 
-/// The secondary indexes of a namespace of a store or a cluster.
+/// The secondary indexes of a namespace of a store.
 fn secondary_indexes(namespace: &NamespaceSizing) -> Option<ReportTable> {
     let caption = format!("Secondary indexes of {}", namespace.namespace);
     secondary_indexes_table(&caption, &namespace.secondary_indexes)

@@ -186,8 +186,7 @@ pub(super) fn rewrites(sizing: &Sizing) -> ReportTable {
 
 pub(super) fn lints(sizing: &Sizing) -> ReportTable {
     let rows = sizing.lints.iter().take(ROWS_SHOWN).map(|lint| {
-        let set = lint.set.as_ref();
-        let set = set.map(|set| sizing.name_of(&lint.namespace, set));
+        let set = sizing.name_of(&lint.namespace, &lint.set);
         (set, lint.bin.as_deref().unwrap_or_default(), lint)
     });
     ReportTable::of(

@@ -92,7 +92,11 @@ pub(super) fn read(
 
 fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -> NamespaceSizing {
     let mut secondary_indexes = SecondaryIndexSizing::all_of(namespace);
-    secondary_indexes.retain(|index| index.is_of(wanted));
+    secondary_indexes.retain(|index| match (wanted, index.set.as_deref()) {
+        (Some(wanted), Some(set)) => set == wanted,
+        // An index without a set has records of all sets.
+        _ => true,
+    });
     let stats = namespace.stats();
     let known = stats.traffic.requested_bytes > 0;
     NamespaceSizing {
