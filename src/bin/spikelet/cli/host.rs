@@ -32,16 +32,8 @@ pub(crate) struct HostArguments {
     /// SPIKELET_PASSWORD.
     #[arg(long, value_name = "NAME", requires = "host")]
     user: Option<String>,
-    /// The password itself; other users of this machine may see it.
-    #[arg(long, value_name = "TEXT", requires = "user")]
-    password: Option<String>,
     /// A file with the password in its first line.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "user",
-        conflicts_with = "password"
-    )]
+    #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
     /// Encrypt the connections: certificates (PEM) of the authorities that signed the servers'.
     #[arg(long, value_name = "FILE", requires = "host")]
@@ -99,9 +91,6 @@ impl HostArguments {
     }
 
     fn password(&self, user: &str) -> Result<String> {
-        if let Some(password) = &self.password {
-            return Ok(password.clone());
-        }
         if let Some(file) = &self.password_file {
             return first_line(file);
         }

@@ -39,9 +39,6 @@ pub(crate) struct ServeArguments {
     /// Read this configuration file of Aerospike, as far as it applies.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Refuse a configuration file with parameters that are not known.
-    #[arg(long, requires = "config")]
-    strict: bool,
     /// Serve metrics in Prometheus' form over HTTP on this address.
     #[arg(long)]
     metrics: Option<String>,
@@ -115,12 +112,6 @@ pub(crate) struct ServeArguments {
     /// all records.
     #[arg(long, conflicts_with = "security")]
     allow_remote: bool,
-    /// The most connections at once. [default: 15000]
-    #[arg(long)]
-    max_connections: Option<usize>,
-    /// Close connections that send no request for this many seconds; 0: never.
-    #[arg(long)]
-    idle_seconds: Option<u64>,
 }
 
 /// The heading of options that are refused.
@@ -190,12 +181,6 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
         server = namespaces.fold(server, |server, namespace| {
             server.strong_consistency(namespace.name())
         });
-    }
-    if let Some(most) = arguments.max_connections {
-        server = server.max_connections(most);
-    }
-    if let Some(seconds) = arguments.idle_seconds {
-        server = server.idle_timeout((seconds > 0).then(|| Duration::from_secs(seconds)));
     }
     if let Some(time) = arguments.hold_ms.map(Duration::from_millis) {
         let sets: Vec<&str> = arguments.hot_set.iter().map(String::as_str).collect();
@@ -312,13 +297,6 @@ fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>> {
     }
     for parameter in &config.unknown {
         tracing::warn!("not known and ignored: {parameter}");
-    }
-    if arguments.strict && !config.unknown.is_empty() {
-        return Err(CommandFailure::Input(format!(
-            "{} has parameters that are not known: {}",
-            path.display(),
-            config.unknown.join(", ")
-        )));
     }
     Ok(Some(config))
 }
