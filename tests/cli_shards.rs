@@ -54,7 +54,7 @@ fn sharded(harm: impl FnOnce(&Set)) -> TempDir {
 #[test]
 fn shards_shows_a_collection_record_by_record() {
     let dir = sharded(|_| ());
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     let collection = &found["collections"][0];
     assert_eq!(code, 0);
     assert_eq!(
@@ -84,7 +84,7 @@ fn shards_shows_a_collection_record_by_record() {
         "{all}"
     );
 
-    let output = run(&["shards", path(dir.path()), "bob"]);
+    let output = run(&["shards", path(dir.path()), "--key", "bob"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("\"bob\""));
 }
@@ -100,7 +100,7 @@ fn each_collection_of_a_record_is_told_by_its_bin() {
             .split()
             .unwrap();
     });
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     let told = |number: usize| {
         let collection = &found["collections"][number];
         let companions = collection["companions"].as_array().unwrap();
@@ -122,7 +122,7 @@ fn each_collection_of_a_record_is_told_by_its_bin() {
 #[test]
 fn a_missing_companion_is_damage() {
     let dir = sharded(|set| assert!(set.delete_with(&by_force(), "alice:2").unwrap().is_some()));
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     assert_eq!(
         (code, &found["collections"][0]["missing"]),
         (1, &[2].into())
@@ -177,7 +177,7 @@ fn elements_of_a_list_that_is_about_to_be_spread_are_in_its_root() {
             .activate(2)
             .unwrap();
     });
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     let alice = &found["collections"][0];
     assert_eq!((code, &alice["elements"]), (0, &100.into()));
     assert_eq!(alice["largest_bytes"], alice["root_bytes"]);
@@ -241,7 +241,7 @@ fn a_collection_is_found_by_its_key_as_it_is_shown() {
     store.close().unwrap();
     drop(store);
     for shown in ["-5", "0x00ff", "a\\nb", "a\nb", "\\x00\\xff"] {
-        let (code, found) = json(&["shards", path(dir.path()), shown]);
+        let (code, found) = json(&["shards", path(dir.path()), "--key", shown]);
         assert_eq!(code, 0, "{shown}");
         assert_eq!(found["collections"].as_array().unwrap().len(), 1, "{shown}");
     }

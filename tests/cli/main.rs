@@ -136,7 +136,7 @@ fn no_line_of_a_report_is_wider_than_a_hundred_columns_whatever_the_names() {
         (&["stat", path(&dir)], b""),
         (&["verify", path(&dir)], b""),
         (&["shards", path(&dir)], b""),
-        (&["shards", path(&dir), &second], b""),
+        (&["shards", path(&dir), "--key", &second], b""),
         (&["sizing", path(&dir), "--writes-per-s", "400"], b""),
         (&["sizing", path(&lines), "--sample", "5"], b""),
         (

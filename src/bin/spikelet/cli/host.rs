@@ -51,15 +51,13 @@ fn without_cluster(_: &str) -> Result<String, String> {
     Err(super::not_built("clusters", "cluster"))
 }
 
+#[cfg(feature = "cluster")]
 impl HostArguments {
     /// Returns the host, if a cluster is asked for.
     pub(crate) fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
-}
 
-#[cfg(feature = "cluster")]
-impl HostArguments {
     /// Connects to the cluster.
     ///
     /// # Errors
