@@ -21,7 +21,7 @@ fn a_plan_answers_from_numbers() {
         "--json",
     ];
     let plan: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
-    assert_eq!(plan["schema_version"], 4);
+    assert_eq!(plan["schema_version"], 5);
     assert_eq!(plan["total_bytes"], 4_500_000);
     assert_eq!(
         (&plan["shards"], &plan["shards_pow2"]),
@@ -58,7 +58,6 @@ fn the_text_opens_with_its_verdict_and_has_its_sections_within_a_hundred_columns
         "Shard advice",
         "What if",
         "Index memory",
-        "Write amplification",
         "Lints",
         "Rules",
     ];

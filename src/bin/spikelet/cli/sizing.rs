@@ -164,8 +164,6 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
     let cluster = arguments.cluster.host.connect(host, namespace)?;
     let rate = arguments.cluster.records_per_second;
     let reading = ClusterReading {
-        records: options.sample.map(u64::from),
-        seed: options.seed,
         records_per_second: (rate > 0).then_some(rate),
         stop: &stop,
     };

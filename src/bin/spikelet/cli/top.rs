@@ -275,11 +275,10 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
 
 /// Returns the table of the kinds of operations that were used; `None`: there are none.
 fn operation_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
-    let used = namespace.operations.iter().filter(|one| one.count > 0);
     ReportTable::of(
         "Operations",
-        used.map(|one| (printable(&one.kind), one)),
-        "kind: 0 | a second: per_s .0 | p50: p50_us us | p99: p99_us us | p99.9: p999_us us | in all: count",
+        namespace.operations.iter().filter(|one| one.count > 0),
+        "kind | a second: per_s .0 | p50: p50_us us | p99: p99_us us | p99.9: p999_us us | in all: count",
     )
     .if_any()
 }
@@ -294,8 +293,8 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
 fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
     let rows = hot.iter().map(|hot| {
         let digest = || format!("digest {}", hot.digest);
-        let key = printable(&hot.key.clone().unwrap_or_else(digest));
-        let set = hot.set.as_deref().map_or("(gone)".to_owned(), set_name);
+        let key = hot.key.clone().unwrap_or_else(digest);
+        let set = hot.set.as_deref().map_or("(gone)", set_name);
         (key, set, shards(hot), hot)
     });
     ReportTable::of(
@@ -308,7 +307,7 @@ fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
 
 fn shards(hot: &HotRecordSnapshot) -> String {
     match (&hot.companion_of, hot.shards) {
-        (Some(of), _) => format!("shard {} of {}", of.shard, printable(&of.key)),
+        (Some(of), _) => format!("shard {} of {}", of.shard, of.key),
         (None, Some(0)) => "none".to_owned(),
         (None, Some(shards)) => count(shards),
         (None, None) => "-".to_owned(),
@@ -316,52 +315,38 @@ fn shards(hot: &HotRecordSnapshot) -> String {
 }
 
 fn collection_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
-    let rows = namespace.collections.iter().map(|one| {
-        let [key, bin, scheme] = [&one.key, &one.bin, &one.scheme].map(|text| printable(text));
-        [key, set_name(&one.set), bin, scheme]
-    });
+    let rows = namespace.collections.iter();
     ReportTable::of(
         "Sharded collections: hot, or changed of late",
-        rows,
-        "root: 0 | set: 1 | bin: 2 | state: 3",
+        rows.map(|one| (set_name(&one.set), one)),
+        "root: key | set: 0 | bin | state: scheme",
     )
     .if_any()
 }
 
 fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
-    let from = |shards: u64| match shards {
-        0 => "one record".to_owned(),
-        shards => count(shards),
-    };
     let rows = namespace.transitions.iter().map(|one| {
-        let [key, bin, name] = [&one.key, &one.bin, &one.transition].map(|text| printable(text));
-        let transition = format!("{name} from {}", from(one.shards));
+        let from = match one.shards {
+            0 => "one record".to_owned(),
+            shards => count(shards),
+        };
+        let transition = format!("{} from {from}", one.transition);
         let companions = format!("{} of {}", count(one.done), count(one.total));
         let state = match (&one.refused, one.ended) {
-            (Some(why), _) => format!("refused: {}", printable(why)),
+            (Some(why), _) => format!("refused: {why}"),
             (None, true) => "ended".to_owned(),
             (None, false) => "under way".to_owned(),
         };
-        [key, set_name(&one.set), bin, transition, companions, state]
+        (set_name(&one.set), transition, companions, state, one)
     });
     ReportTable::of(
         "Latest transitions",
         rows,
-        "root: 0 | set: 1 | bin: 2 | transition: 3 | companions: 4 | state: 5",
+        "root: key | set: 0 | bin | transition: 1 | companions: 2 | state: 3",
     )
     .if_any()
 }
 
-fn set_name(set: &str) -> String {
-    match set {
-        "" => "(none)".to_owned(),
-        set => printable(set),
-    }
-}
-
-/// Returns text of another program without characters that could move the cursor.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|char| if char.is_control() { '\u{fffd}' } else { char })
-        .collect()
+fn set_name(set: &str) -> &str {
+    if set.is_empty() { "(none)" } else { set }
 }

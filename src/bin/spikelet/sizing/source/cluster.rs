@@ -38,10 +38,6 @@ const RECORDS_AT_ONCE: u64 = 1_000;
 /// How a cluster is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClusterReading<'a> {
-    /// The least number of records of each set to read; `None`: all.
-    pub(crate) records: Option<u64>,
-    /// Seed of the order in which partitions are read.
-    pub(crate) seed: u64,
     /// How many records a server reads a second.
     pub(crate) records_per_second: Option<u32>,
     /// Becomes true when the reading is to end; the records read by then are a sample, too.
@@ -66,7 +62,7 @@ pub(super) fn read(
     let mut source = vec![format!("cluster, namespace {namespace}")];
     let mut all_records = 0;
     for set in &sets {
-        let read = read_set(cluster, set, reading, stats, progress)?;
+        let read = read_set(cluster, set, options, reading, stats, progress)?;
         let (name, _) = set;
         source.push(format!("{read} of {PARTITIONS} partitions of \"{name}\""));
         if let Some(set) = stats.set(namespace, name) {
@@ -93,10 +89,12 @@ pub(super) fn read(
 fn read_set(
     cluster: &Cluster,
     (name, size): &(String, u64),
+    options: &SizingOptions,
     reading: &ClusterReading<'_>,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
 ) -> Result<u16> {
+    let sample = options.sample.map(u64::from);
     let mut partitions = Partitions {
         set: cluster.records(name)?,
         tells_sizes: cluster.tells_record_sizes(),
@@ -104,14 +102,14 @@ fn read_set(
         records: BTreeMap::new(),
     };
     let namespace = cluster.namespace();
-    let at_once = partitions_at_once(*size, reading.records);
+    let at_once = partitions_at_once(*size, sample);
     let mut order: Vec<u16> = (0..PARTITIONS / at_once).collect();
-    Random::new(reading.seed).shuffle(&mut order);
+    Random::new(options.seed).shuffle(&mut order);
     let (mut begun, mut read) = (Instant::now(), 0);
     for begin in order {
         let begin = begin * at_once;
         let has = stats.set(namespace, name).map_or(0, |set| set.records);
-        let enough = reading.records.is_some_and(|wanted| has >= wanted);
+        let enough = sample.is_some_and(|wanted| has >= wanted);
         let is_stopped = reading.stop.load(Ordering::Relaxed);
         if enough || is_stopped || !partitions.read(begin..begin + at_once, reading)? {
             break;
@@ -124,7 +122,7 @@ fn read_set(
         }
         read += at_once;
         let has = stats.set(namespace, name).map_or(0, |set| set.records);
-        match reading.records {
+        match sample {
             Some(wanted) => progress(has.min(wanted), wanted),
             None => progress(read.into(), PARTITIONS.into()),
         }
