@@ -81,13 +81,15 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Edge>, String> {
         Some(_) => &edges,
     };
     let are_integers = rest.iter().flatten().all(|id| id.parse::<i64>().is_ok());
+    // Among ids that are text, no first line can be told from a header.
+    let listed = if are_integers { rest } else { &edges };
     let key = |id: &str| match id.parse() {
         Ok(id) if are_integers => Key::Integer(id),
         _ => Key::from(id.to_owned()),
     };
     let mut known = HashSet::new();
-    let edges = rest.iter().map(|edge| edge.map(key));
-    Ok(edges.filter(|edge| known.insert(edge.clone())).collect())
+    let listed = listed.iter().map(|edge| edge.map(key));
+    Ok(listed.filter(|edge| known.insert(edge.clone())).collect())
 }
 
 /// Returns the first two columns. A line is split at its commas; if it has none, at its semicolons;
