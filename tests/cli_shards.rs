@@ -1,5 +1,4 @@
-//! The program on sharded collections, from outside: `demo --shard-at`, `shards`, and the report of `verify` about
-//! them.
+//! The program on sharded collections, from outside: `shards`, and the report of `verify` about them.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -53,47 +52,9 @@ fn sharded(harm: impl FnOnce(&Set)) -> TempDir {
 }
 
 #[test]
-fn a_graph_is_sharded_at_a_bound_and_every_edge_is_found_again() {
-    let graph = ["--nodes", "500", "--edge-count", "6000", "--threads", "4"];
-    let demo = [&["demo", "--shard-at", "512"], &graph[..]].concat();
-    let (code, figures) = json(&demo);
-    let figure = |name: &str| figures[name].as_u64().unwrap();
-    assert_eq!(code, 0);
-    assert_eq!(
-        (figure("verified_edges"), figure("missing_edges")),
-        (6_000, 0)
-    );
-    assert!(figure("sharded_records") > 1, "{figures}");
-    assert!(figure("max_record_bytes") <= 1_024, "{figures}");
-
-    let (_, whole) = json(&[&["demo"], &graph[..]].concat());
-    assert_eq!(whole["sharded_records"], 0);
-    assert!(whole["max_record_bytes"].as_u64() > Some(512), "{whole}");
-}
-
-#[test]
-fn a_bound_that_is_no_size_is_refused() {
-    for (bound, why) in [
-        ("0", "at least 512"),
-        ("5", "at least 512"),
-        ("511", "at least 512"),
-        ("much", "is no size"),
-        ("1e3", "is no size"),
-    ] {
-        let output = run(&["demo", "--shard-at", bound]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(
-            text(&output.stderr).contains(why),
-            "{}",
-            text(&output.stderr)
-        );
-    }
-}
-
-#[test]
 fn shards_shows_a_collection_record_by_record() {
     let dir = sharded(|_| ());
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     let collection = &found["collections"][0];
     assert_eq!(code, 0);
     assert_eq!(
@@ -123,7 +84,7 @@ fn shards_shows_a_collection_record_by_record() {
         "{all}"
     );
 
-    let output = run(&["shards", path(dir.path()), "bob"]);
+    let output = run(&["shards", path(dir.path()), "--key", "bob"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("\"bob\""));
 }
@@ -139,7 +100,7 @@ fn each_collection_of_a_record_is_told_by_its_bin() {
             .split()
             .unwrap();
     });
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     let told = |number: usize| {
         let collection = &found["collections"][number];
         let companions = collection["companions"].as_array().unwrap();
@@ -161,7 +122,7 @@ fn each_collection_of_a_record_is_told_by_its_bin() {
 #[test]
 fn a_missing_companion_is_damage() {
     let dir = sharded(|set| assert!(set.delete_with(&by_force(), "alice:2").unwrap().is_some()));
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     assert_eq!(
         (code, &found["collections"][0]["missing"]),
         (1, &[2].into())
@@ -216,7 +177,7 @@ fn elements_of_a_list_that_is_about_to_be_spread_are_in_its_root() {
             .activate(2)
             .unwrap();
     });
-    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let (code, found) = json(&["shards", path(dir.path()), "--key", "alice"]);
     let alice = &found["collections"][0];
     assert_eq!((code, &alice["elements"]), (0, &100.into()));
     assert_eq!(alice["largest_bytes"], alice["root_bytes"]);
@@ -280,7 +241,7 @@ fn a_collection_is_found_by_its_key_as_it_is_shown() {
     store.close().unwrap();
     drop(store);
     for shown in ["-5", "0x00ff", "a\\nb", "a\nb", "\\x00\\xff"] {
-        let (code, found) = json(&["shards", path(dir.path()), shown]);
+        let (code, found) = json(&["shards", path(dir.path()), "--key", shown]);
         assert_eq!(code, 0, "{shown}");
         assert_eq!(found["collections"].as_array().unwrap().len(), 1, "{shown}");
     }

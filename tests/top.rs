@@ -1,4 +1,4 @@
-//! `spikelet top`, from outside: of an embedded program, of a closed store, and of neither.
+//! `spikelet top`, from outside: of an embedded program, and of none.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -13,7 +13,6 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use spikelet::monitor::Monitor;
 use spikelet::{ShardedList, Store};
-use tempfile::TempDir;
 
 fn top(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_spikelet"))
@@ -47,7 +46,7 @@ fn an_embedded_program_is_asked_for_what_its_monitor_says() {
     let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
     let monitor = monitor.start().unwrap();
     let addr = monitor.addr().to_string();
-    let seen = json(&top(&["--host", &addr, "--once", "--json"]));
+    let seen = json(&top(&["--host", &addr, "--json"]));
     assert_eq!(seen["schema_version"], 1);
     assert!(seen["interval_ms"].as_u64() > Some(0), "{seen}");
     let namespace = &seen["namespaces"][0];
@@ -120,24 +119,6 @@ fn on_a_terminal_it_redraws_in_place_and_keys_sort_and_end_it() {
     for expected in ["Operations", "in 4 shards", "a second"] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
-}
-
-#[test]
-fn of_a_closed_store_there_is_what_it_has_kept_and_an_open_one_is_refused_with_the_way_out() {
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().to_str().unwrap();
-    let store = Store::open(dir.path()).unwrap();
-    sharded(&store);
-    let error = refused(&[path, "--once"]);
-    assert!(error.contains("spikelet top --host HOST:PORT"), "{error}");
-    store.close().unwrap();
-    drop(store);
-    let output = top(&[path, "--once", "--json"]);
-    let seen = json(&output);
-    assert_eq!(seen["interval_ms"], Value::Null);
-    assert_eq!(seen["namespaces"][0]["records"], 5);
-    let note = String::from_utf8(output.stderr).unwrap();
-    assert!(note.contains("a closed store has no rates"), "{note}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Looks at a store, and computes rates from two looks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::snapshot::{
     OperationSnapshot, SCHEMA_VERSION, StoreSnapshot, TransitionSnapshot,
 };
 use crate::engine::hot_keys::HOT_KEYS_MAX;
-use crate::shard::{CollectionInfo, RecordInfo};
+use crate::shard::RecordInfo;
 use crate::stats::{NamespaceStats, OperationStats};
 use crate::storage::{HotRecord, Stats};
 use crate::{Key, Namespace, Store};
@@ -68,8 +68,8 @@ struct Looked {
     info: RecordInfo,
 }
 
-/// Sharded collections, by set, key of the root as it is shown, and bin.
-type Collections = BTreeMap<(String, String, String), CollectionSnapshot>;
+/// The roots of sharded collections, by digest: set and key as they are shown.
+type Roots = HashMap<Digest, (String, String)>;
 
 impl StoreSnapshot {
     /// Looks at a store once, at up to `most` hot records of each namespace. There are no rates in
@@ -177,7 +177,7 @@ fn sample_namespace(
         last_lsn: namespace.last_lsn().get(),
         hot: HashMap::new(),
     };
-    let mut collections = Collections::new();
+    let mut roots = Roots::new();
     // All are counted, so that one that becomes one of the hottest has rates at once.
     for (place, hot) in namespace.hot_records(HOT_KEYS_MAX).iter().enumerate() {
         let looked = (place < most).then(|| look_at(namespace, &hot.digest));
@@ -186,13 +186,18 @@ fn sample_namespace(
         let seen = (hot.waits, hot.busy, generation);
         counts.hot.insert(hot.digest, seen);
         if place < most {
-            add_collections(namespace, hot, looked.as_ref(), &mut collections);
+            roots.extend(
+                looked
+                    .as_ref()
+                    .and_then(|looked| root(namespace, hot, looked)),
+            );
             let rates = before.map(|(before, interval)| (before, &counts, interval));
             snapshot.hot.push(hot_snapshot(hot, looked, rates));
         }
     }
     for recent in namespace.recent_transitions() {
-        add_of_root(namespace, &recent.set, &recent.key, &mut collections);
+        let digest = namespace.key_hash().digest(&recent.set, &recent.key);
+        roots.insert(digest, (recent.set.to_string(), told(&recent.key)));
         snapshot.transitions.push(TransitionSnapshot {
             key: told(&recent.key),
             set: recent.set.into(),
@@ -207,7 +212,7 @@ fn sample_namespace(
             reported_unix_ms: recent.reported_ms + EPOCH_UNIX_SECONDS * 1000,
         });
     }
-    snapshot.collections = collections.into_values().collect();
+    snapshot.collections = collections(namespace, roots);
     (snapshot, counts)
 }
 
@@ -266,59 +271,44 @@ fn look_at(namespace: &Namespace, digest: &Digest) -> Option<Looked> {
     })
 }
 
-/// Adds the collections of a hot record, or of the root of a hot companion.
-fn add_collections(
+/// Returns the root that a hot record is, or is a companion of.
+fn root(
     namespace: &Namespace,
     hot: &HotRecord,
-    looked: Option<&Looked>,
-    collections: &mut Collections,
-) {
-    let Some(looked) = looked else { return };
-    match &looked.info {
-        RecordInfo::Plain => {}
-        RecordInfo::Root(found) => {
-            let key = hot
-                .key
-                .as_ref()
-                .map_or_else(|| hot.digest.to_string(), told);
-            insert_collections(&looked.set, &key, found.clone(), collections);
+    looked: &Looked,
+) -> Option<(Digest, (String, String))> {
+    let set = &looked.set;
+    let (digest, key) = match &looked.info {
+        RecordInfo::Plain => return None,
+        RecordInfo::Root(_) => {
+            let key = hot.key.as_ref();
+            (hot.digest, key.map_or_else(|| hot.digest.to_string(), told))
         }
-        RecordInfo::Companion { root, .. } => {
-            add_of_root(namespace, &looked.set, root, collections);
-        }
-    }
+        RecordInfo::Companion { root, .. } => (namespace.key_hash().digest(set, root), told(root)),
+    };
+    Some((digest, (set.clone(), key)))
 }
 
-/// Adds the collections of a root.
-fn add_of_root(namespace: &Namespace, set: &str, root: &Key<'_>, collections: &mut Collections) {
-    let digest = namespace.key_hash().digest(set, root);
-    let looked = look_at(namespace, &digest);
-    if let Some(RecordInfo::Root(found)) = looked.map(|looked| looked.info) {
-        insert_collections(set, &told(root), found, collections);
+/// Returns the collections of these roots, by set, key and bin.
+fn collections(namespace: &Namespace, roots: Roots) -> Vec<CollectionSnapshot> {
+    let mut collections = Vec::new();
+    for (digest, (set, key)) in roots {
+        let looked = look_at(namespace, &digest);
+        let Some(RecordInfo::Root(found)) = looked.map(|looked| looked.info) else {
+            continue;
+        };
+        collections.extend(found.into_iter().map(|info| CollectionSnapshot {
+            set: set.clone(),
+            key: key.clone(),
+            bin: info.bin,
+            scheme: info.scheme,
+            shards: info.shards,
+            epoch: info.epoch,
+            in_transition: info.in_transition,
+        }));
     }
-}
-
-fn insert_collections(
-    set: &str,
-    key: &str,
-    found: Vec<CollectionInfo>,
-    collections: &mut Collections,
-) {
-    for info in found {
-        let place = (set.to_owned(), key.to_owned(), info.bin.clone());
-        collections.insert(
-            place,
-            CollectionSnapshot {
-                set: set.to_owned(),
-                key: key.to_owned(),
-                bin: info.bin,
-                scheme: info.scheme,
-                shards: info.shards,
-                epoch: info.epoch,
-                in_transition: info.in_transition,
-            },
-        );
-    }
+    collections.sort_by(|a, b| (&a.set, &a.key, &a.bin).cmp(&(&b.set, &b.key, &b.bin)));
+    collections
 }
 
 fn hot_snapshot(

@@ -51,7 +51,7 @@ mod sorted;
 mod time;
 
 #[cfg(feature = "monitor")]
-pub(crate) use record_info::{CollectionInfo, RecordInfo};
+pub(crate) use record_info::RecordInfo;
 
 pub(crate) use auto_shard::{PAUSE_MS, note_obstacle};
 pub(crate) use content::{Collection, number};

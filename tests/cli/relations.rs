@@ -110,7 +110,6 @@ fn written_so_far(dir: &Path) -> u64 {
 
 #[test]
 fn a_demo_that_is_killed_leaves_no_edge_on_one_side() {
-    let dir = TempDir::new().unwrap();
     let kills = if std::env::var_os("SPIKELET_LONG").is_some() {
         50
     } else {
@@ -118,16 +117,9 @@ fn a_demo_that_is_killed_leaves_no_edge_on_one_side() {
     };
     let mut edges = 0;
     for kill in 0..kills {
+        let dir = TempDir::new().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_spikelet"))
-            .args([
-                "demo",
-                "--nodes",
-                "3000",
-                "--edge-count",
-                "300000",
-                "--overwrite",
-                "--dir",
-            ])
+            .args(["demo", "--nodes", "40000", "--dir"])
             .arg(dir.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,11 +1,8 @@
 //! `spikelet contention --host`: rows against a cluster, and what they leave there.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use spikelet::{Key, RecordSet, RecordStore, WritePolicy, operations as ops};
 
@@ -92,50 +89,22 @@ fn rows_of_all_kinds_run_on_a_cluster_lose_nothing_and_leave_nothing() {
     }
 }
 
-/// Runs a row as from a terminal with `typed` as its input.
-fn at_a_terminal(served: &Served, typed: &str) -> Output {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let path = ptsname(&terminal, Vec::new()).unwrap();
-    let input = File::options()
-        .read(true)
-        .write(true)
-        .open(path.to_str().unwrap())
-        .unwrap();
-    File::from(terminal.try_clone().unwrap())
-        .write_all(typed.as_bytes())
-        .unwrap();
+#[test]
+fn only_a_yes_writes() {
+    let served = Served::in_memory();
     let row = "--rate 100 --shards 1 --duration 300ms --warm-up 0 --json";
     let arguments: Vec<&str> = row.split_whitespace().collect();
-    // The other side stays open, so the terminal does not hang up.
-    command(served, &arguments).stdin(input).output().unwrap()
-}
-
-#[test]
-fn a_terminal_is_asked_and_only_a_yes_writes() {
-    const END_OF_INPUT: &str = "\u{4}";
-    let served = Served::in_memory();
-    for typed in ["n\n", "\n", "yes please\n", END_OF_INPUT] {
-        let output = at_a_terminal(&served, typed);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{typed:?}: {told}");
-        assert!(
-            told.contains("1 row") && told.contains("100 writes a second"),
-            "{told}"
-        );
-        assert!(told.contains("Go on? [y/N]"), "{told}");
-        assert!(told.contains("nothing was written"), "{told}");
-        assert_eq!(output.stdout, b"");
-    }
+    let output = command(&served, &arguments).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("1 row") && told.contains("100 writes a second"),
+        "{told}"
+    );
+    assert!(told.contains("Nothing was written: give --yes"), "{told}");
+    assert_eq!(output.stdout, b"");
     let written = served.cluster().info("namespace/test").unwrap();
     assert!(written.contains(";client_write_success=0;"), "{written}");
-    for typed in ["y\n", "YES\n"] {
-        let output = at_a_terminal(&served, typed);
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(found["rows"][0]["acked"].as_u64() > Some(0));
-        assert_eq!(keys(&served, SET), []);
-    }
 }
 
 #[test]

@@ -52,7 +52,14 @@ fn shards_audits_roots_and_companions_of_a_cluster() {
     assert_eq!(collections[0]["companions"].as_array().unwrap().len(), 4);
     let one = [
         &host[..],
-        &["alice", "--namespace", "test", "--set", "followers"],
+        &[
+            "--key",
+            "alice",
+            "--namespace",
+            "test",
+            "--set",
+            "followers",
+        ],
     ]
     .concat();
     assert!(

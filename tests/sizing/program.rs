@@ -21,7 +21,7 @@ fn a_plan_answers_from_numbers() {
         "--json",
     ];
     let plan: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
-    assert_eq!(plan["schema_version"], 4);
+    assert_eq!(plan["schema_version"], 5);
     assert_eq!(plan["total_bytes"], 4_500_000);
     assert_eq!(
         (&plan["shards"], &plan["shards_pow2"]),
@@ -58,7 +58,6 @@ fn the_text_opens_with_its_verdict_and_has_its_sections_within_a_hundred_columns
         "Shard advice",
         "What if",
         "Index memory",
-        "Write amplification",
         "Lints",
         "Rules",
     ];
@@ -225,11 +224,6 @@ fn damaged_records_are_counted_and_the_exit_code_says_so() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["damaged"], &json["records"]), (&1.into(), &2.into()));
     assert_eq!(json["namespaces"][0]["damaged"], 1);
-    let lint = &json["lints"][0];
-    assert_eq!(
-        (&lint["code"], &lint["set"], &lint["records"]),
-        (&"damaged".into(), &Value::Null, &1.into())
-    );
     let output = run(&[path(dir.path())]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -268,15 +262,7 @@ fn lines_with_the_key_of_an_earlier_one_are_counted() {
 #[test]
 fn a_store_of_the_demo_is_sized() {
     let dir = TempDir::new().unwrap();
-    let demo = [
-        "demo",
-        "--nodes",
-        "300",
-        "--edge-count",
-        "2000",
-        "--dir",
-        path(dir.path()),
-    ];
+    let demo = ["demo", "--nodes", "300", "--dir", path(dir.path())];
     let loaded = Command::new(env!("CARGO_BIN_EXE_spikelet"))
         .args(demo)
         .output()
@@ -302,7 +288,7 @@ fn a_store_of_the_demo_is_sized() {
         .iter()
         .map(|bin| &bin["collection"]["count"]["total"])
         .collect();
-    assert_eq!(bins, [2_000, 2_000]);
+    assert_eq!(bins, [2_299, 2_299]);
     assert!(users["index"]["bytes"].as_u64() > Some(0));
     assert!(
         std::fs::read_to_string(page)

@@ -9,8 +9,6 @@
 mod cli;
 mod contention;
 mod failure;
-#[cfg(feature = "cluster")]
-mod files;
 mod random;
 mod report;
 mod sizing;

@@ -1,10 +1,8 @@
 //! Random numbers that a seed repeats, on every machine: SplitMix64, which is plenty for graphs,
 //! samples and arrivals.
 
-use serde::{Deserialize, Serialize};
-
 /// The next number is a fixed function of the seed and of how many came before.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -5,15 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
-use spikelet::Key;
 use spikelet::changes::{ChangeOptions, ChangeStream, Delivery, Position, Start};
+use spikelet::error::StoreHolder;
 use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
+use spikelet::{Error, Key};
 
 use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
-use super::target::{only_of, open_closed};
+use super::target::{only_of, open};
 use crate::failure::{CommandFailure, Result};
 use crate::report::key;
 
@@ -92,7 +93,15 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Com
 }
 
 fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome> {
-    let store = open_closed(dir, "changes")?;
+    let store = open(dir).map_err(|error| match error {
+        Error::InUse {
+            holder: StoreHolder::OtherProcess,
+            ..
+        } => CommandFailure::Input(format!(
+            "{error}: ask that process, with `spikelet changes --host HOST:PORT`, where its monitor listens"
+        )),
+        error => error.into(),
+    })?;
     let namespace = only_of(&store, arguments.namespace.as_deref())?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {

@@ -123,7 +123,7 @@ struct ClusterContention {
         default_value = "spikelet-contention"
     )]
     set: String,
-    /// Write to the cluster without asking.
+    /// Allow the writes; without it the command says how much it would write, and ends.
     #[arg(long, requires = "host")]
     yes: bool,
     /// Write no more than this often a second, retries included: rates beyond it are refused, and

@@ -32,16 +32,8 @@ pub(crate) struct HostArguments {
     /// SPIKELET_PASSWORD.
     #[arg(long, value_name = "NAME", requires = "host")]
     user: Option<String>,
-    /// The password itself; other users of this machine may see it.
-    #[arg(long, value_name = "TEXT", requires = "user")]
-    password: Option<String>,
     /// A file with the password in its first line.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "user",
-        conflicts_with = "password"
-    )]
+    #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
     /// Encrypt the connections: certificates (PEM) of the authorities that signed the servers'.
     #[arg(long, value_name = "FILE", requires = "host")]
@@ -59,15 +51,13 @@ fn without_cluster(_: &str) -> Result<String, String> {
     Err(super::not_built("clusters", "cluster"))
 }
 
+#[cfg(feature = "cluster")]
 impl HostArguments {
     /// Returns the host, if a cluster is asked for.
     pub(crate) fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
-}
 
-#[cfg(feature = "cluster")]
-impl HostArguments {
     /// Connects to the cluster.
     ///
     /// # Errors
@@ -99,9 +89,6 @@ impl HostArguments {
     }
 
     fn password(&self, user: &str) -> Result<String> {
-        if let Some(password) = &self.password {
-            return Ok(password.clone());
-        }
         if let Some(file) = &self.password_file {
             return first_line(file);
         }

@@ -113,7 +113,7 @@ enum Command {
     /// lines. Changes nothing. Exit code 1: a store has damaged records.
     Sizing(sizing::SizingArguments),
     /// Show which records are hot and how collections are sharded, as it happens in a running
-    /// program, or as a closed store has kept it. Changes nothing.
+    /// program. Changes nothing.
     Top(top::TopArguments),
     /// Check every block and every entry of a store that no process has open. Changes nothing.
     Verify(StoreArguments),
@@ -249,7 +249,7 @@ mod tests {
             #[cfg(not(feature = "cluster"))]
             ("cluster", "relations --host 10.0.0.1 --user ada"),
             #[cfg(not(feature = "cluster"))]
-            ("cluster", "shards --host 10.0.0.1 key"),
+            ("cluster", "shards --host 10.0.0.1 --key a"),
             #[cfg(all(feature = "server", not(feature = "tls")))]
             ("server,tls", "serve --tls-cert a.pem --tls-key b.pem"),
             #[cfg(all(feature = "server", not(feature = "tls")))]

@@ -23,7 +23,7 @@ use spikelet::backup::{PieceStart, SavedRecord};
 use spikelet::cluster::Cluster;
 use spikelet::relation::{DECLARATION_SET, declared_relations, forget_relation};
 
-use self::position::{MovePosition, PositionFile};
+use self::position::MovePosition;
 use self::report::{MoveReport, text};
 use self::source::{MovedChanges, MovedStore, Present, SourcePiece};
 use super::CommandOutcome;
@@ -108,7 +108,6 @@ pub(crate) fn run(arguments: &MoveArguments) -> Result<CommandOutcome> {
     let target = format!("--host {host}, namespace {namespace}");
     let mut moving = Move {
         arguments,
-        file: PositionFile::new(&arguments.resume),
         position: MovePosition::default(),
         report: MoveReport {
             source: arguments.source.clone(),
@@ -132,7 +131,6 @@ struct Move<'a> {
     arguments: &'a MoveArguments,
     source: MovedStore,
     cluster: Cluster,
-    file: PositionFile,
     position: MovePosition,
     report: MoveReport,
     stop: &'a AtomicBool,
@@ -147,9 +145,10 @@ struct Move<'a> {
 
 impl Move<'_> {
     fn run(&mut self) -> Result<CommandOutcome> {
-        match self.file.read(&self.report.source, &self.report.target)? {
+        let file = &*self.arguments.resume;
+        match MovePosition::read(file, &self.report.source, &self.report.target)? {
             Some(position) => {
-                note(&format!("goes on from {}", self.arguments.resume.display()));
+                note(&format!("goes on from {}", file.display()));
                 self.position = position;
             }
             None => self.begin()?,
@@ -173,7 +172,7 @@ impl Move<'_> {
             return Ok(CommandOutcome::Damaged);
         }
         // The position goes first: it is worth nothing without the changes that the source keeps.
-        self.file.remove()?;
+        std::fs::remove_file(file).map_err(|error| CommandFailure::at(file.display(), error))?;
         if self.position.changes.is_some()
             && let Err(failure) = self.source.release()
         {
@@ -219,7 +218,7 @@ impl Move<'_> {
             silent_sets,
             ..MovePosition::default()
         };
-        self.file.write(&self.position)
+        self.position.write(&self.arguments.resume)
     }
 
     /// Copies the records from where the position says. Returns false if it was interrupted.
@@ -240,7 +239,7 @@ impl Move<'_> {
             self.report.copied += copied;
             self.position.records += copied;
             self.position.copied_to = piece.next;
-            self.file.write(&self.position)?;
+            self.position.write(&self.arguments.resume)?;
             self.note_progress(|report| format!("{} records copied", count(report.copied)));
         }
         Ok(true)
@@ -299,7 +298,7 @@ impl Move<'_> {
             self.position.sets.push(set.clone());
         }
         if self.position.sets.len() > known {
-            self.file.write(&self.position)?;
+            self.position.write(&self.arguments.resume)?;
         }
         Ok(())
     }
@@ -323,7 +322,7 @@ impl Move<'_> {
             self.apply(&changes)?;
             after = changes.position.clone();
             self.position.changes = Some(after.clone());
-            self.file.write(&self.position)?;
+            self.position.write(&self.arguments.resume)?;
             let reached = MovedChanges::number(&after);
             let behind = changes.latest.saturating_sub(reached);
             let is_at_end = changes.is_empty() || last.is_some_and(|last| reached >= last);
@@ -443,7 +442,7 @@ impl Move<'_> {
             self.report.refused.push(format!("{record}: {error}"));
         }
         if self.position.refused_sets.insert(set.to_owned()) {
-            self.file.write(&self.position)?;
+            self.position.write(&self.arguments.resume)?;
         }
         Ok(())
     }

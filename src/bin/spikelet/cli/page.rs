@@ -78,7 +78,10 @@ pub(crate) fn writable(dir: &Path) -> Result<()> {
         .map_err(|error| unwritable(dir, &error))
 }
 
-/// Makes the directory for the stores of the rows, unless something is in it.
+/// Makes the directory of `--dir`, for stores, unless something is in it.
+///
+/// # Errors
+/// Something is in it, or it cannot be made.
 pub(crate) fn empty(dir: &Path) -> Result<()> {
     let read = std::fs::create_dir_all(dir).and_then(|()| std::fs::read_dir(dir));
     if read

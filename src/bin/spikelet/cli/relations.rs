@@ -1,8 +1,6 @@
 //! `spikelet relations`: the relations that a store declares, how many references they have, and
 //! the layout that suits them.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde::Serialize;
 use spikelet::RecordStore;
@@ -12,29 +10,19 @@ use spikelet::relation::{
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
 use super::CommandOutcome;
-use super::host::HostArguments;
 use super::print::emit_found;
-use super::target::{ReadTarget, namespaces};
+use super::target::{ReadPlace, ReadTarget, namespaces};
 use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `relations`.
 #[derive(Debug, Args)]
 pub(crate) struct RelationsArguments {
-    /// The directory of the store; left out with --host.
-    #[arg(required_unless_present = "host", conflicts_with = "host")]
-    dir: Option<PathBuf>,
-    /// Look into this namespace only.
-    #[arg(long, value_name = "NAME")]
-    namespace: Option<String>,
+    #[command(flatten)]
+    place: ReadPlace,
     /// Show the relation of this name only.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Print one JSON object instead of text.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    cluster: HostArguments,
 }
 
 /// The object that `--json` prints.
@@ -66,7 +54,7 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome> {
             found.path
         )));
     }
-    emit_found(arguments.json, "relations", &found, || {
+    emit_found(arguments.place.json(), "relations", &found, || {
         let title = format!("Relations of {}", found.path);
         Report::new(title)
             .fact("declared", count(found.relations.len() as u64))
@@ -76,12 +64,12 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome> {
 }
 
 fn find(arguments: &RelationsArguments) -> Result<FoundRelations> {
-    let (name, asked) = (arguments.name.as_deref(), arguments.namespace.as_deref());
-    let (target, path) = ReadTarget::open(arguments.dir.as_deref(), &arguments.cluster, asked)?;
+    let name = arguments.name.as_deref();
+    let (target, path) = arguments.place.open()?;
     let relations = match target {
         ReadTarget::Store(store) => {
             let mut found = Vec::new();
-            for namespace in namespaces(&store, asked)? {
+            for namespace in namespaces(&store, arguments.place.namespace())? {
                 found.extend(relations(&namespace, namespace.name(), name)?);
             }
             found

@@ -39,9 +39,6 @@ pub(crate) struct ServeArguments {
     /// Read this configuration file of Aerospike, as far as it applies.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Refuse a configuration file with parameters that are not known.
-    #[arg(long, requires = "config")]
-    strict: bool,
     /// Serve metrics in Prometheus' form over HTTP on this address.
     #[arg(long)]
     metrics: Option<String>,
@@ -115,12 +112,6 @@ pub(crate) struct ServeArguments {
     /// all records.
     #[arg(long, conflicts_with = "security")]
     allow_remote: bool,
-    /// The most connections at once. [default: 15000]
-    #[arg(long)]
-    max_connections: Option<usize>,
-    /// Close connections that send no request for this many seconds; 0: never.
-    #[arg(long)]
-    idle_seconds: Option<u64>,
 }
 
 /// The heading of options that are refused.
@@ -144,7 +135,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
         .with_target(false)
         .init();
     let config = configuration(arguments)?;
-    let store = store(arguments, config.as_ref()).open()?;
+    let store = store(arguments, &config).open()?;
     for namespace in store.namespaces() {
         for set in &arguments.keep_changes {
             namespace.changes().enable(set)?;
@@ -158,29 +149,25 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
     })
     .map_err(|error| CommandFailure::Input(format!("cannot wait for signals: {error}")))?;
 
-    let mut server = Server::builder(&store);
-    if let Some(config) = &config {
-        server = server
-            .listen(config.addr())?
-            .max_batch_rows(config.max_batch_rows)
-            .idle_timeout(config.idle_timeout);
-        if let Some(name) = &config.cluster_name {
-            server = server.cluster_name(name);
-        }
-        if let Some(most) = config.max_connections {
-            server = server.max_connections(most);
-        }
-        for namespace in &config.no_expiry {
-            server = server.without_expiry(namespace);
-        }
-        for namespace in &config.strong_consistency {
-            server = server.strong_consistency(namespace);
-        }
-    } else {
-        server = server.listen(LISTEN)?;
+    let mut server = Server::builder(&store)
+        .max_batch_rows(config.max_batch_rows)
+        .idle_timeout(config.idle_timeout);
+    server = match (&arguments.listen, &arguments.config) {
+        (Some(listen), _) => server.listen(listen)?,
+        (None, Some(_)) => server.listen(config.addr())?,
+        (None, None) => server.listen(LISTEN)?,
+    };
+    if let Some(name) = &config.cluster_name {
+        server = server.cluster_name(name);
     }
-    if let Some(listen) = &arguments.listen {
-        server = server.listen(listen)?;
+    if let Some(most) = config.max_connections {
+        server = server.max_connections(most);
+    }
+    for namespace in &config.no_expiry {
+        server = server.without_expiry(namespace);
+    }
+    for namespace in &config.strong_consistency {
+        server = server.strong_consistency(namespace);
     }
     if let Some(metrics) = &arguments.metrics {
         server = server.metrics(metrics)?;
@@ -190,12 +177,6 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
         server = namespaces.fold(server, |server, namespace| {
             server.strong_consistency(namespace.name())
         });
-    }
-    if let Some(most) = arguments.max_connections {
-        server = server.max_connections(most);
-    }
-    if let Some(seconds) = arguments.idle_seconds {
-        server = server.idle_timeout((seconds > 0).then(|| Duration::from_secs(seconds)));
     }
     if let Some(time) = arguments.hold_ms.map(Duration::from_millis) {
         let sets: Vec<&str> = arguments.hot_set.iter().map(String::as_str).collect();
@@ -233,8 +214,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
         server = server.beside(monitor.addr());
     }
     let handle = server.start()?;
-    let monitor = monitor.map(|monitor| {
-        let mut monitor = monitor.connections(handle.connection_count());
+    let mut watched = None;
+    if let Some(mut monitor) = monitor {
+        monitor = monitor.connections(handle.connection_count());
         if arguments.security {
             monitor = monitor.logins(handle.login_check());
         }
@@ -242,11 +224,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
         if let Some(identity) = identity(arguments) {
             monitor = monitor.tls(identity);
         }
-        monitor.serve_records(arguments.monitor_records).start()
-    });
-    let monitor = monitor.transpose()?;
-    if let Some(monitor) = &monitor {
+        let monitor = monitor.serve_records(arguments.monitor_records).start()?;
         tracing::info!(addr = %monitor.addr(), "monitor");
+        watched = Some(monitor);
     }
     if let Some(addr) = handle.metrics_addr() {
         tracing::info!(%addr, "metrics");
@@ -255,7 +235,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome> {
     // An error is no more senders, which is a signal, too.
     let _ = ends.recv();
     tracing::info!("stopping");
-    drop(monitor);
+    drop(watched);
     handle.stop();
     store.close()?;
     Ok(CommandOutcome::Sound)
@@ -298,39 +278,30 @@ fn security(arguments: &ServeArguments) -> Result<SecurityOptions> {
     Ok(options)
 }
 
-/// Reads the configuration file, if one is given, and notes the settings that do not apply.
-fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>> {
-    let Some(path) = &arguments.config else {
-        return Ok(None);
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        CommandFailure::Input(format!("cannot read {}: {error}", path.display()))
-    })?;
-    let config = ServerConfig::parse(&text)?;
+/// Reads the configuration file, or an empty one, and notes the settings that do not apply.
+fn configuration(arguments: &ServeArguments) -> Result<ServerConfig> {
+    let text = arguments.config.as_ref().map(|path| {
+        std::fs::read_to_string(path).map_err(|error| {
+            CommandFailure::Input(format!("cannot read {}: {error}", path.display()))
+        })
+    });
+    let config = ServerConfig::parse(&text.transpose()?.unwrap_or_default())?;
     for parameter in &config.ignored {
         tracing::info!("no meaning here: {parameter}");
     }
     for parameter in &config.unknown {
         tracing::warn!("not known and ignored: {parameter}");
     }
-    if arguments.strict && !config.unknown.is_empty() {
-        return Err(CommandFailure::Input(format!(
-            "{} has parameters that are not known: {}",
-            path.display(),
-            config.unknown.join(", ")
-        )));
-    }
-    Ok(Some(config))
+    Ok(config)
 }
 
 /// Opens the store to be served.
-fn store(arguments: &ServeArguments, config: Option<&ServerConfig>) -> StoreBuilder {
+fn store(arguments: &ServeArguments, config: &ServerConfig) -> StoreBuilder {
     let mut store = Store::builder();
     if let Some(dir) = &arguments.dir {
         store = store.path(dir);
     }
-    let configured = config.map(|config| config.namespaces.clone());
-    let mut namespaces = configured.unwrap_or_default();
+    let mut namespaces = config.namespaces.clone();
     let named = arguments.namespace.iter().map(String::as_str);
     let default =
         (namespaces.is_empty() && arguments.namespace.is_empty()).then_some(DEFAULT_NAMESPACE);

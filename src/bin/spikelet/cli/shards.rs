@@ -1,7 +1,5 @@
 //! `spikelet shards`: the sharded collections of a store, or one of them record by record.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde::Serialize;
 #[cfg(feature = "cluster")]
@@ -13,32 +11,22 @@ use spikelet::storage::SetUsage;
 use spikelet::{Key, Store};
 
 use super::CommandOutcome;
-use super::host::HostArguments;
 use super::print::emit_found;
-use super::target::{ReadTarget, namespaces};
+use super::target::{ReadPlace, ReadTarget, namespaces};
 use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `shards`.
 #[derive(Debug, Args)]
 pub(crate) struct ShardsArguments {
-    /// The directory of the store; left out with --host.
-    #[arg(required_unless_present = "host", allow_negative_numbers = true)]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: ReadPlace,
     /// Show the collections of this key, record by record [default: all collections, a line each].
-    #[arg(allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     key: Option<String>,
-    /// Look into this namespace only.
-    #[arg(long, value_name = "NAME")]
-    namespace: Option<String>,
     /// Look into this set only.
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
-    /// Print one JSON object instead of text.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    cluster: HostArguments,
 }
 
 /// The object that `--json` prints.
@@ -170,53 +158,31 @@ fn collections_in(
     Ok(collections)
 }
 
-/// Searches where the arguments say. Returns the key that is asked for, too.
-fn search(arguments: &ShardsArguments) -> Result<(Option<&str>, FoundShards)> {
-    let (namespace, set) = (arguments.namespace.as_deref(), arguments.set.as_deref());
-    let key = arguments.key.as_deref();
-    let key = match (&arguments.dir, key) {
-        // The first argument is a key then.
-        (Some(key), None) if arguments.cluster.host().is_some() => {
-            Some(key.to_str().ok_or_else(|| {
-                CommandFailure::Input(format!(
-                    "key {key:?} is not text in UTF-8: give the key as `spikelet shards` shows it"
-                ))
-            })?)
-        }
-        (Some(dir), Some(_)) if arguments.cluster.host().is_some() => {
-            return Err(CommandFailure::Input(format!(
-                "{} and --host: give one of them",
-                dir.display()
-            )));
-        }
-        (_, key) => key,
-    };
-    let (target, path) = ReadTarget::open(arguments.dir.as_deref(), &arguments.cluster, namespace)?;
-    let mut collections = match target {
-        ReadTarget::Store(store) => collections_of(&store, namespace, set, |_| ())?,
-        #[cfg(feature = "cluster")]
-        ReadTarget::Cluster(cluster) => collections_in(&cluster, set)?,
-    };
-    collections.retain(|one| key.is_none_or(|asked| one.is_called(asked)));
-    Ok((key, FoundShards { path, collections }))
-}
-
 /// Shows the sharded collections.
 ///
 /// # Errors
 /// A directory without a store, names and keys that are not in it.
 pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome> {
-    let (key, found) = search(arguments)?;
+    let (set, key) = (arguments.set.as_deref(), arguments.key.as_deref());
+    let (target, path) = arguments.place.open()?;
+    let mut collections = match target {
+        ReadTarget::Store(store) => {
+            collections_of(&store, arguments.place.namespace(), set, |_| ())?
+        }
+        #[cfg(feature = "cluster")]
+        ReadTarget::Cluster(cluster) => collections_in(&cluster, set)?,
+    };
+    collections.retain(|one| key.is_none_or(|asked| one.is_called(asked)));
     if let Some(asked) = key
-        && found.collections.is_empty()
+        && collections.is_empty()
     {
         return Err(CommandFailure::Input(format!(
-            "no sharded collection has the key {asked:?}: `spikelet shards {}` lists the sharded collections",
-            found.path
+            "no sharded collection has the key {asked:?}: `spikelet shards {path}` lists the sharded collections"
         )));
     }
+    let found = FoundShards { path, collections };
     let is_incomplete = found.collections.iter().any(CollectionLine::is_incomplete);
-    emit_found(arguments.json, "shards", &found, || {
+    emit_found(arguments.place.json(), "shards", &found, || {
         let report = Report::new(format!("Sharded collections of {}", found.path));
         if key.is_some() {
             report.sections(found.collections.iter().map(CollectionLine::section))

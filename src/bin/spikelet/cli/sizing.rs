@@ -63,10 +63,6 @@ struct ClusterSizing {
     /// says [default: 10000].
     #[arg(long, requires = "host", conflicts_with = "sample")]
     all: bool,
-    /// Go on from this file if it is there, and keep it up to date: a sizing that was interrupted
-    /// goes on where it was, in another process, too.
-    #[arg(long, value_name = "FILE", requires = "host")]
-    resume: Option<PathBuf>,
     /// Read and measure up to N records a second; 0: as fast as the servers can.
     #[arg(long, value_name = "N", requires = "host", default_value_t = 5_000)]
     records_per_second: u32,
@@ -168,10 +164,7 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
     let cluster = arguments.cluster.host.connect(host, namespace)?;
     let rate = arguments.cluster.records_per_second;
     let reading = ClusterReading {
-        records: options.sample.map(u64::from),
-        seed: options.seed,
         records_per_second: (rate > 0).then_some(rate),
-        resume: arguments.cluster.resume.as_deref(),
         stop: &stop,
     };
     let sizing = with_progress("sizing", ProgressUnit::Count("records"), |told| {

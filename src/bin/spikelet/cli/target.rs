@@ -1,14 +1,30 @@
 //! What a command looks into: a store on disk, or a cluster.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 #[cfg(feature = "cluster")]
 use spikelet::cluster::Cluster;
-use spikelet::error::StoreHolder;
 use spikelet::{Namespace, Store};
 
 use super::host::HostArguments;
 use crate::failure::{CommandFailure, Result};
+
+/// Where `relations` and `shards` look, and in which form they tell.
+#[derive(Debug, Args)]
+pub(super) struct ReadPlace {
+    /// The directory of the store; left out with --host.
+    #[arg(required_unless_present = "host", conflicts_with = "host")]
+    dir: Option<PathBuf>,
+    /// Look into this namespace only.
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    cluster: HostArguments,
+}
 
 /// A store or cluster opened for reading.
 pub(super) enum ReadTarget {
@@ -17,28 +33,28 @@ pub(super) enum ReadTarget {
     Cluster(Cluster),
 }
 
-impl ReadTarget {
-    /// Opens the store in a directory, or connects to a namespace of the cluster that is given
-    /// instead. Returns its name in reports, too.
+impl ReadPlace {
+    /// Opens the store in the directory, or connects to a namespace of the cluster. Returns its name
+    /// in reports, too.
     ///
     /// # Errors
     /// A directory without a store, or a connection that fails.
-    #[cfg_attr(
-        not(feature = "cluster"),
-        expect(unused_variables, reason = "--host was refused")
-    )]
-    pub(super) fn open(
-        dir: Option<&Path>,
-        at: &HostArguments,
-        namespace: Option<&str>,
-    ) -> Result<(Self, String)> {
+    pub(super) fn open(&self) -> Result<(ReadTarget, String)> {
         #[cfg(feature = "cluster")]
-        if let Some(host) = at.host() {
-            let cluster = at.connect(host, namespace)?;
-            return Ok((Self::Cluster(cluster), format!("--host {host}")));
+        if let Some(host) = self.cluster.host() {
+            let cluster = self.cluster.connect(host, self.namespace())?;
+            return Ok((ReadTarget::Cluster(cluster), format!("--host {host}")));
         }
-        let dir = dir.unwrap_or(Path::new(""));
-        Ok((Self::Store(open(dir)?), dir.display().to_string()))
+        let dir = self.dir.as_deref().unwrap_or(Path::new(""));
+        Ok((ReadTarget::Store(open(dir)?), dir.display().to_string()))
+    }
+
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    pub(super) const fn json(&self) -> bool {
+        self.json
     }
 }
 
@@ -48,22 +64,6 @@ impl ReadTarget {
 /// A directory without a store, or with one that is in use or cannot be read.
 pub(crate) fn open(dir: &Path) -> spikelet::Result<Store> {
     Store::builder().path(dir).read_only(true).open()
-}
-
-/// Opens a store for reading that no process has open. `command` asks the process that has.
-///
-/// # Errors
-/// A directory without a store, or with one that is in use.
-pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store> {
-    open(dir).map_err(|error| match error {
-        spikelet::Error::InUse {
-            holder: StoreHolder::OtherProcess,
-            ..
-        } => CommandFailure::Input(format!(
-            "{error}: ask that process, with `spikelet {command} --host HOST:PORT`, where its monitor listens"
-        )),
-        error => error.into(),
-    })
 }
 
 /// Returns the namespace of this name, or all.

@@ -1,7 +1,6 @@
-//! `spikelet top`: the operations of a store and its hot records, as they happen.
+//! `spikelet top`: the operations of a running store and its hot records, as they happen.
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -14,8 +13,7 @@ use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
-use super::print::{emit, emit_report, note, screen, shown};
-use super::target::open_closed;
+use super::print::{emit, emit_report, screen, shown};
 use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
 use crate::threads::sleep_until;
@@ -26,9 +24,6 @@ const FIRST_RATES: Duration = Duration::from_secs(5);
 /// How often the answer is asked for again until it has rates, and whether the command is to end.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many records are shown of each namespace where there is no screen.
-const KEYS: u8 = 20;
-
 /// Explains records that are shown by their digests.
 const NO_KEY: &str = "A record is shown by its digest where no key is stored with it: clients send the key if their write policy says so \
 (send_key), and compute the digest of a key that is suspected.";
@@ -37,28 +32,21 @@ const NO_KEY: &str = "A record is shown by its digest where no key is stored wit
 #[derive(Debug, Args)]
 #[command(
     after_help = "A running program is asked over HTTP (GET /hot.json): an embedded one that has started `spikelet::monitor::Monitor`, or `spikelet serve --monitor ADDR`. \
-A DIR must not be open in any process. Of a closed store there are the counts that were kept when it was closed cleanly, sizes and shards, and no rates.\n\n\
+`spikelet stat DIR` shows the hot records of a closed store.\n\n\
 On a terminal: q ends it; w, a, b and s sort by writes, waits, KEY_BUSY and size; r goes back to the order of the monitor, the most contended first.\n\n\
 Columns: writes/s, by the growth of the record's generation; waits/s and KEY_BUSY/s, writers that queued for the record's lock and that were refused (error 14); waits and KEY_BUSY, the same counted, where an event counts half after 5 minutes; size on the device; shards, the companions of the record's sharded collections. \
 Only records on which a writer has waited or was refused are listed: a record that a single writer writes is none of them."
 )]
 pub(crate) struct TopArguments {
-    /// The directory of a closed store.
-    #[arg(conflicts_with = "host")]
-    dir: Option<PathBuf>,
     /// Ask the monitor of a running program, on port 9146 unless one is given.
     #[arg(long, value_name = "HOST[:PORT]")]
-    host: Option<MonitorAddress>,
+    host: MonitorAddress,
     /// Print once and end, as it does anyway where the output is no terminal.
     #[arg(long)]
     once: bool,
-    /// Print one JSON object for each look instead of text: the form of /hot.json.
+    /// Print one JSON object instead of text, once: the form of /hot.json.
     #[arg(long)]
     json: bool,
-    /// Show this many records of each namespace, 64 at most [default: 20, or as many as fit on the
-    /// screen].
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
-    keys: Option<u8>,
     /// The order of the records.
     #[arg(long, value_enum, default_value_t = Order::Contention)]
     sort: Order,
@@ -91,7 +79,7 @@ impl Order {
         })
     }
 
-    fn sort(self, hot: &mut [HotRecordSnapshot]) {
+    fn sort(self, snapshot: &mut StoreSnapshot) {
         let of = |hot: &HotRecordSnapshot| match self {
             Self::Contention => None,
             Self::Writes => hot.writes_per_s,
@@ -99,55 +87,44 @@ impl Order {
             Self::KeyBusy => hot.key_busy_per_s,
             Self::Size => hot.bytes.map(|bytes| bytes as f64),
         };
-        // The sort is stable: without figures the order stays.
-        hot.sort_by(|a, b| of(b).unwrap_or(0.0).total_cmp(&of(a).unwrap_or(0.0)));
+        for namespace in &mut snapshot.namespaces {
+            // The sort is stable: without figures the order stays.
+            let hot = &mut namespace.hot;
+            hot.sort_by(|a, b| of(b).unwrap_or(0.0).total_cmp(&of(a).unwrap_or(0.0)));
+        }
     }
 }
 
 /// Shows which records are hot.
 ///
 /// # Errors
-/// A directory without a store, or with one that is in use; a program that does not answer.
+/// A program that does not answer.
 pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome> {
-    let host = match (&arguments.host, &arguments.dir) {
-        (Some(host), _) => host,
-        (None, Some(dir)) => return of_closed(dir, arguments),
-        (None, None) => {
-            return Err(CommandFailure::Input(
-                "give the DIR of a closed store, or --host HOST[:PORT] of a running program"
-                    .to_owned(),
-            ));
-        }
-    };
+    let host = &arguments.host;
     let stop = on_interrupt("ends")?;
-    let source = format!("of {host}");
     let mut snapshot = first_look(host, &stop)?;
+    let mut order = arguments.sort;
     if arguments.once || arguments.json || !io::stdout().is_terminal() {
-        loop {
-            show(arguments, &source, snapshot)?;
-            if arguments.once || !io::stdout().is_terminal() {
-                return Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)));
-            }
-            if !sleep_until(Instant::now() + arguments.every(), &stop) {
-                return Ok(CommandOutcome::Sound);
-            }
-            snapshot = host.look()?;
+        order.sort(&mut snapshot);
+        if arguments.json {
+            // Its form has its own version.
+            let json = serde_json::to_string_pretty(&snapshot);
+            let json = json.map_err(|error| CommandFailure::Output(error.into()))?;
+            emit(&format!("{json}\n"))?;
+        } else {
+            emit_report(&report(host, &snapshot))?;
         }
+        return Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)));
     }
     let keys = PressedKeys::read();
-    let mut order = arguments.sort;
     emit("\x1b[2J")?;
     'looks: loop {
-        let next = Instant::now() + arguments.every();
+        let next = Instant::now() + Duration::from_secs(arguments.seconds.into());
         loop {
-            let report = report(
-                &source,
-                snapshot.clone(),
-                arguments.keys.unwrap_or(64),
-                order,
-            );
+            let mut ordered = snapshot.clone();
+            order.sort(&mut ordered);
             let status = "q: end  sort by w: writes, a: waits, b: KEY_BUSY, s: size, r: contention";
-            emit(&screen(&shown(&report), status))?;
+            emit(&screen(&shown(&report(host, &ordered)), status))?;
             match keys.wait(&stop, next) {
                 _ if stop.load(Ordering::Relaxed) => break 'looks,
                 Some('q') => break 'looks,
@@ -226,21 +203,6 @@ impl Drop for PressedKeys {
     }
 }
 
-impl TopArguments {
-    fn every(&self) -> Duration {
-        Duration::from_secs(self.seconds.into())
-    }
-}
-
-/// Shows the counts that a closed store has kept.
-fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome> {
-    let store = open_closed(dir, "top")?;
-    note("a closed store has no rates: it shows the counts of its last clean close");
-    let snapshot = StoreSnapshot::of(&store, arguments.keys.unwrap_or(KEYS).into());
-    show(arguments, &format!("of {}", dir.display()), snapshot)?;
-    Ok(CommandOutcome::Sound)
-}
-
 /// Looks until there are rates: a program that has just started has none for a second.
 fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot> {
     let began = Instant::now();
@@ -253,30 +215,9 @@ fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot>
     }
 }
 
-fn show(arguments: &TopArguments, source: &str, snapshot: StoreSnapshot) -> Result<()> {
-    let most = arguments.keys.unwrap_or(KEYS);
-    if arguments.json {
-        let looked = ordered(snapshot, most, arguments.sort);
-        // Its form has its own version.
-        let json = serde_json::to_string_pretty(&looked);
-        let json = json.map_err(|error| CommandFailure::Output(error.into()))?;
-        return emit(&format!("{json}\n"));
-    }
-    emit_report(&report(source, snapshot, most, arguments.sort))
-}
-
-fn ordered(mut snapshot: StoreSnapshot, most: u8, order: Order) -> StoreSnapshot {
-    for namespace in &mut snapshot.namespaces {
-        order.sort(&mut namespace.hot);
-        namespace.hot.truncate(most.into());
-    }
-    snapshot
-}
-
-fn report(source: &str, snapshot: StoreSnapshot, most: u8, order: Order) -> Report {
-    let snapshot = ordered(snapshot, most, order);
+fn report(host: &MonitorAddress, snapshot: &StoreSnapshot) -> Report {
     let connections = snapshot.connections.map(count);
-    Report::new(format!("Hot records {source}"))
+    Report::new(format!("Hot records of {host}"))
         .facts(connections.map(|connections| ("connections", connections)))
         .sections(snapshot.namespaces.iter().map(section))
 }
@@ -334,11 +275,10 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
 
 /// Returns the table of the kinds of operations that were used; `None`: there are none.
 fn operation_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
-    let used = namespace.operations.iter().filter(|one| one.count > 0);
     ReportTable::of(
         "Operations",
-        used.map(|one| (printable(&one.kind), one)),
-        "kind: 0 | a second: per_s .0 | p50: p50_us us | p99: p99_us us | p99.9: p999_us us | in all: count",
+        namespace.operations.iter().filter(|one| one.count > 0),
+        "kind | a second: per_s .0 | p50: p50_us us | p99: p99_us us | p99.9: p999_us us | in all: count",
     )
     .if_any()
 }
@@ -353,8 +293,8 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
 fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
     let rows = hot.iter().map(|hot| {
         let digest = || format!("digest {}", hot.digest);
-        let key = printable(&hot.key.clone().unwrap_or_else(digest));
-        let set = hot.set.as_deref().map_or("(gone)".to_owned(), set_name);
+        let key = hot.key.clone().unwrap_or_else(digest);
+        let set = hot.set.as_deref().map_or("(gone)", set_name);
         (key, set, shards(hot), hot)
     });
     ReportTable::of(
@@ -367,7 +307,7 @@ fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
 
 fn shards(hot: &HotRecordSnapshot) -> String {
     match (&hot.companion_of, hot.shards) {
-        (Some(of), _) => format!("shard {} of {}", of.shard, printable(&of.key)),
+        (Some(of), _) => format!("shard {} of {}", of.shard, of.key),
         (None, Some(0)) => "none".to_owned(),
         (None, Some(shards)) => count(shards),
         (None, None) => "-".to_owned(),
@@ -375,52 +315,38 @@ fn shards(hot: &HotRecordSnapshot) -> String {
 }
 
 fn collection_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
-    let rows = namespace.collections.iter().map(|one| {
-        let [key, bin, scheme] = [&one.key, &one.bin, &one.scheme].map(|text| printable(text));
-        [key, set_name(&one.set), bin, scheme]
-    });
+    let rows = namespace.collections.iter();
     ReportTable::of(
         "Sharded collections: hot, or changed of late",
-        rows,
-        "root: 0 | set: 1 | bin: 2 | state: 3",
+        rows.map(|one| (set_name(&one.set), one)),
+        "root: key | set: 0 | bin | state: scheme",
     )
     .if_any()
 }
 
 fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
-    let from = |shards: u64| match shards {
-        0 => "one record".to_owned(),
-        shards => count(shards),
-    };
     let rows = namespace.transitions.iter().map(|one| {
-        let [key, bin, name] = [&one.key, &one.bin, &one.transition].map(|text| printable(text));
-        let transition = format!("{name} from {}", from(one.shards));
+        let from = match one.shards {
+            0 => "one record".to_owned(),
+            shards => count(shards),
+        };
+        let transition = format!("{} from {from}", one.transition);
         let companions = format!("{} of {}", count(one.done), count(one.total));
         let state = match (&one.refused, one.ended) {
-            (Some(why), _) => format!("refused: {}", printable(why)),
+            (Some(why), _) => format!("refused: {why}"),
             (None, true) => "ended".to_owned(),
             (None, false) => "under way".to_owned(),
         };
-        [key, set_name(&one.set), bin, transition, companions, state]
+        (set_name(&one.set), transition, companions, state, one)
     });
     ReportTable::of(
         "Latest transitions",
         rows,
-        "root: 0 | set: 1 | bin: 2 | transition: 3 | companions: 4 | state: 5",
+        "root: key | set: 0 | bin | transition: 1 | companions: 2 | state: 3",
     )
     .if_any()
 }
 
-fn set_name(set: &str) -> String {
-    match set {
-        "" => "(none)".to_owned(),
-        set => printable(set),
-    }
-}
-
-/// Returns text of another program without characters that could move the cursor.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|char| if char.is_control() { '\u{fffd}' } else { char })
-        .collect()
+fn set_name(set: &str) -> &str {
+    if set.is_empty() { "(none)" } else { set }
 }

@@ -3,26 +3,12 @@
 use spikelet::record::{BinName, MAX_BINS};
 use spikelet::shard::arithmetic::SWEET_SPOT_FROM_BYTES;
 
-use super::model::{Lint, NamespaceSizing};
+use super::model::Lint;
 use super::set_stats::SetStats;
 use crate::report::{bytes, count};
 
 /// Collections with this many elements at their 99th percentile are worth a persisted index.
 const INDEX_FROM: u64 = 1000;
-
-/// Returns the findings about a namespace that belong to no set.
-pub(super) fn damage(namespace: &NamespaceSizing) -> Option<Lint> {
-    (namespace.damaged > 0).then(|| Lint {
-        code: "damaged",
-        namespace: namespace.namespace.clone(),
-        set: None,
-        bin: None,
-        records: namespace.damaged,
-        sentence: "Damaged on the device: they could not be read and are in no other figure here. `spikelet verify` shows \
-                   where they are; restore them from a backup."
-            .to_owned(),
-    })
-}
 
 /// A rule, the bin that it is about, the number of records that it finds, and what to say of them.
 type LintRow<'s> = (&'static str, Option<&'s str>, u64, String);
@@ -40,7 +26,7 @@ pub(super) fn lints(
     let lint = |(code, bin, records, sentence): LintRow<'_>| Lint {
         code,
         namespace: namespace.to_owned(),
-        set: Some(set.to_owned()),
+        set: set.to_owned(),
         bin: bin.map(str::to_owned),
         records,
         sentence,

@@ -1,13 +1,10 @@
 //! The size of one record, part by part.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
 use spikelet::record::BinName;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
-use super::remedy::{Obstacle, SizeRemedy, value_bytes};
+use super::remedy::{Obstacle, SizeRemedy, parts};
 
 use crate::report;
 
@@ -27,7 +24,7 @@ const CONTENDED_PART: u64 = 20;
 const STAND_IN: &str = "b";
 
 /// A record, measured.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecordMeasure {
     /// Its key, as people write it; empty if it is not stored.
     pub(crate) key: String,
@@ -42,9 +39,6 @@ pub(crate) struct RecordMeasure {
     /// In milliseconds since 2010-01-01; 0: not known.
     pub(crate) last_update_ms: u64,
     pub(crate) expires: bool,
-    /// Seconds from the last write to expiry; `None`: never expires, or not known when it was
-    /// written.
-    pub(crate) time_to_live_s: Option<u64>,
     pub(crate) colon_in_key: bool,
     /// Which sharded collection the record holds a shard of.
     pub(crate) companion: Option<CompanionDescription>,
@@ -52,7 +46,7 @@ pub(crate) struct RecordMeasure {
 }
 
 /// A companion's description of the collection that it holds a shard of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompanionDescription {
     /// The key of the root, as people write it.
     pub(crate) root: String,
@@ -65,17 +59,17 @@ pub(crate) struct CompanionDescription {
 }
 
 /// A bin, measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct BinMeasure {
     pub(crate) name: String,
-    pub(crate) kind: BinKind,
+    pub(crate) kind: &'static str,
     /// With its name and head.
     pub(crate) bytes: u64,
     pub(crate) collection: Option<CollectionMeasure>,
 }
 
 /// A list or map, measured.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CollectionMeasure {
     /// Elements of a list, entries of a map.
     pub(crate) count: u64,
@@ -83,16 +77,13 @@ pub(crate) struct CollectionMeasure {
     pub(crate) bytes: u64,
     pub(crate) indexed: bool,
     /// The mean element, each weighed by its size: how far shards differ goes with it. 0: not
-    /// known.
+    /// known, and of a collection that needs no shards.
     pub(crate) weighed_element_bytes: f64,
     /// Keys of a map of other types than integer, text and bytes.
     pub(crate) odd_keys: u64,
     /// Why shards would not make it small enough.
     pub(crate) obstacle: Option<Obstacle>,
 }
-
-/// The name of the type of a bin.
-pub(crate) type BinKind = Cow<'static, str>;
 
 impl RecordMeasure {
     /// Measures a record that a scan has met.
@@ -191,9 +182,6 @@ impl RecordMeasure {
         self.generation = metadata.generation;
         self.last_update_ms = metadata.last_update_ms;
         self.expires = metadata.void_time != 0;
-        let known = self.expires && metadata.last_update_ms > 0;
-        self.time_to_live_s = known
-            .then(|| u64::from(metadata.void_time).saturating_sub(metadata.last_update_ms / 1000));
         self
     }
 
@@ -302,9 +290,9 @@ impl BinMeasure {
             .zip(particles)
             .map(|((name, value), (_, kind, stored))| Self {
                 name: name.to_owned(),
-                kind: kind.name().into(),
+                kind: kind.name(),
                 bytes: bin_bytes(name, stored.len()),
-                collection: CollectionMeasure::of(value),
+                collection: CollectionMeasure::of(&value),
             })
     }
 
@@ -318,7 +306,7 @@ impl BinMeasure {
         let bytes = collection.count * sampled / (collection.elements.len() as u64).max(1);
         Self {
             name: collection.bin.clone(),
-            kind: if collection.is_map { "map" } else { "list" }.into(),
+            kind: if collection.is_map { "map" } else { "list" },
             bytes,
             collection: Some(CollectionMeasure {
                 count: collection.count,
@@ -342,52 +330,32 @@ impl BinMeasure {
 impl CollectionMeasure {
     /// Measures a list or map; `None` for another value. O(1) for a list that fits a record,
     /// O(elements) for a larger one and for a map, since its keys are looked at.
-    fn of(value: ValueRef<'_>) -> Option<Self> {
-        match value {
-            ValueRef::List(list) => Some(Self {
-                count: list.len() as u64,
-                bytes: list.content_bytes() as u64,
-                indexed: list.is_indexed(),
-                weighed_element_bytes: weighed(
-                    list.content_bytes(),
-                    list.iter().flatten().map(|element| value_bytes(&element)),
-                ),
-                obstacle: Obstacle::in_list(list),
-                ..Self::default()
-            }),
-            ValueRef::Map(map) => Some(Self {
-                count: map.len() as u64,
-                bytes: map.content_bytes() as u64,
-                indexed: map.is_indexed(),
-                weighed_element_bytes: weighed(
-                    map.content_bytes(),
-                    map.iter()
-                        .flatten()
-                        .map(|(key, value)| value_bytes(&key) + value_bytes(&value)),
-                ),
-                odd_keys: map
-                    .iter()
-                    .flatten()
-                    .filter(|(key, _)| is_odd_key(key))
-                    .count() as u64,
-                obstacle: Obstacle::in_map(map),
-            }),
-            _ => None,
+    fn of(value: &ValueRef<'_>) -> Option<Self> {
+        let mut measured = Self::default();
+        let (count, bytes) = match value {
+            ValueRef::List(list) => {
+                measured.indexed = list.is_indexed();
+                (list.len(), list.content_bytes())
+            }
+            ValueRef::Map(map) => {
+                measured.indexed = map.is_indexed();
+                let entries = map.iter().flatten();
+                measured.odd_keys = entries.filter(|(key, _)| is_odd_key(key)).count() as u64;
+                (map.len(), map.content_bytes())
+            }
+            _ => return None,
+        };
+        (measured.count, measured.bytes) = (count as u64, bytes as u64);
+        if measured.bytes > SWEET_SPOT_BYTES {
+            let (sum, squares) = parts(value).fold((0.0, 0.0), |(sum, squares), part| {
+                let size = part.bytes as f64;
+                (sum + size, squares + size * size)
+            });
+            measured.weighed_element_bytes = squares / f64::max(sum, 1.0);
+            measured.obstacle = Obstacle::of(value);
         }
+        Some(measured)
     }
-}
-
-/// Returns the mean of the sizes, each weighed by itself; 0 of a collection that needs no shards,
-/// which is not looked into.
-fn weighed(content_bytes: usize, sizes: impl Iterator<Item = u64>) -> f64 {
-    if content_bytes as u64 <= SWEET_SPOT_BYTES {
-        return 0.0;
-    }
-    let (sum, squares) = sizes.fold((0.0, 0.0), |(sum, squares), size| {
-        let size = size as f64;
-        (sum + size, squares + size * size)
-    });
-    squares / f64::max(sum, 1.0)
 }
 
 /// Returns whether a key of a map is of a type that clients of Aerospike should not use.

@@ -46,7 +46,7 @@ pub(crate) use source::size;
 pub(crate) use source::{ClusterReading, size_cluster};
 
 /// The version of the JSON that [`Sizing`] and [`plan::CollectionPlan`] make; see [`crate::report::to_json`].
-pub(crate) const SCHEMA_VERSION: u32 = 4;
+pub(crate) const SCHEMA_VERSION: u32 = 5;
 
 /// How a sizing is made.
 #[derive(Clone, Debug, PartialEq, Args)]

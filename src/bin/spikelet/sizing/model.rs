@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Sample;
-use super::measure::{BinKind, RecordMeasure};
+use super::measure::RecordMeasure;
 use super::remedy::SizeRemedy;
 use super::sample::Intervals;
 use super::secondary_index::SecondaryIndexSizing;
@@ -133,8 +133,6 @@ pub(crate) struct SetSizing {
     pub(crate) what_if: Vec<ShardScenario>,
     /// The memory of its index.
     pub(crate) index: IndexMemory,
-    /// What a change of one element writes.
-    pub(crate) rewrites: Vec<Rewrite>,
 }
 
 /// What all records of a set take.
@@ -173,7 +171,7 @@ pub(crate) struct BinSizing {
     /// Its name.
     pub(crate) bin: String,
     /// Its types, the most frequent first.
-    pub(crate) types: Vec<BinKind>,
+    pub(crate) types: Vec<&'static str>,
     /// The part of the records that have it, 0 to 1.
     pub(crate) presence: f64,
     /// Its part of the bytes of all bins, 0 to 1.
@@ -249,8 +247,6 @@ pub(crate) struct Recommendation {
     pub(crate) remedy: SizeRemedy,
     /// Buckets of time instead.
     pub(crate) time: Option<TimeRecommendation>,
-    /// The median time to live of records that have one, in seconds.
-    pub(crate) time_to_live_s_p50: Option<u64>,
     /// One sentence.
     pub(crate) sentence: String,
 }
@@ -304,21 +300,6 @@ pub(crate) struct IndexMemory {
     /// The index of this store: measured for each record of the namespace, times the records of the
     /// set.
     pub(crate) bytes: Option<u64>,
-}
-
-/// What a change of one element writes, where the whole record is written.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Rewrite {
-    /// The bin, if it is a list or map.
-    pub(crate) bin: Option<String>,
-    /// What changes: the mean element, or an integer of 8 bytes.
-    pub(crate) changed_bytes: f64,
-    /// Bytes written for each byte changed, in a record of the median size.
-    pub(crate) factor_p50: f64,
-    /// That factor in a record at the 99th percentile.
-    pub(crate) factor_p99: f64,
-    /// Megabytes a second at the given rate, in a record at the 99th percentile.
-    pub(crate) megabytes_per_s: Option<f64>,
 }
 
 /// A record worth a look: large, written often, fought over, or behind a verdict. `None`: not known,
@@ -394,8 +375,8 @@ pub(crate) struct Lint {
     pub(crate) code: &'static str,
     /// The namespace.
     pub(crate) namespace: String,
-    /// The set; `None` if it is not known.
-    pub(crate) set: Option<String>,
+    /// The set.
+    pub(crate) set: String,
     /// The bin, if it is about one.
     pub(crate) bin: Option<String>,
     /// The number of measured records that it is about.

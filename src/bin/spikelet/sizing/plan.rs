@@ -8,7 +8,7 @@ use super::bucket;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
 use super::recommendation::{Need, recommend, what_if};
 use super::remedy::SizeRemedy;
-use crate::report::{Cell, Report, ReportTable, Section, bytes, count};
+use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
 use crate::sizing::present;
 use crate::units;
 
@@ -29,27 +29,15 @@ pub(crate) struct CollectionPlan {
     pub(crate) writes_per_s: Option<f64>,
     /// How long an entry is kept, in seconds.
     pub(crate) retention_s: Option<u64>,
-    /// What all entries take.
-    pub(crate) total_bytes: u64,
-    /// The fewest shards, by size and rate; of time shards, in each bucket.
-    pub(crate) shards: u64,
-    /// The next power of two, the number that is made.
-    pub(crate) shards_pow2: u64,
     /// `one-record`, `hash-shards`, `time-shards`, or `record-per-entry` where an entry alone is
     /// beyond what one record should hold.
     pub(crate) pattern: &'static str,
     /// Why, in a sentence.
     pub(crate) why: String,
-    /// What asked for that many: `size`, `rate`, or `nothing` for one.
-    pub(crate) bound_by: &'static str,
-    /// The fewest shards by size, of the whole collection.
-    pub(crate) shards_by_size: u64,
-    /// The fewest shards by rate.
-    pub(crate) shards_by_rate: u64,
-    /// How many entries fit into a shard of 128 KiB.
-    pub(crate) entries_per_shard: u64,
-    /// Buckets of time, if every write adds an entry and a bucket holds less than all of them.
-    pub(crate) time: Option<TimeRecommendation>,
+    /// How many shards; of time shards, in each bucket. `time`: if every write adds an entry and a
+    /// bucket holds less than all of them.
+    #[serde(flatten)]
+    pub(crate) advice: Recommendation,
     /// What each number of shards would give; of time shards, for a bucket.
     pub(crate) what_if: Vec<ShardScenario>,
 }
@@ -131,7 +119,6 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
         writes_per_s,
         retention_s,
         elements: Some(entries),
-        time_to_live_s_p50: None,
         remedy,
         // Where each entry has a record, writes are distributed with them.
         remedy_for_rate: remedy,
@@ -157,37 +144,24 @@ fn planned(need: &Need, entries: u64, entry_bytes: u64) -> CollectionPlan {
         (None, made) if made > SHARDS_MAX => "time-shards",
         _ => "hash-shards",
     };
-    let (shards, shards_pow2, judged) = match &by_time {
-        Some(time) => {
-            let bucket = Need {
-                total_bytes: time.bucket_bytes_p99,
-                ..*need
-            };
-            (time.hash_shards, time.hash_shards, bucket)
-        }
-        None => (advice.shards, advice.shards_pow2, *need),
-    };
     let why = why(&advice, by_time.as_ref(), entries, entry_bytes);
+    let mut judged = *need;
+    if let Some(time) = &by_time {
+        judged.total_bytes = time.bucket_bytes_p99;
+        (advice.shards, advice.shards_pow2) = (time.hash_shards, time.hash_shards);
+        advice.largest_shard_bytes = judged.largest_shard(judged.total_bytes, time.hash_shards);
+    }
+    let instruction = instruction(pattern, advice.shards_pow2, by_time.as_ref());
     CollectionPlan {
-        verdict: format!(
-            "{} {why}",
-            instruction(pattern, shards_pow2, by_time.as_ref())
-        ),
+        verdict: format!("{instruction} {why}"),
         entries,
         entry_bytes,
         writes_per_s: need.writes_per_s,
         retention_s: need.retention_s,
-        total_bytes: need.total_bytes,
-        shards,
-        shards_pow2,
         pattern,
         why,
-        bound_by: advice.bound_by,
-        shards_by_size: advice.shards_by_size,
-        shards_by_rate: advice.shards_by_rate,
-        entries_per_shard: advice.elements_per_shard.unwrap_or_default(),
-        time: advice.time,
-        what_if: what_if(&judged, Some(shards_pow2), None),
+        what_if: what_if(&judged, Some(advice.shards_pow2), None),
+        advice,
     }
 }
 
@@ -246,34 +220,30 @@ fn why(
 impl CollectionPlan {
     /// Builds the report of the plan.
     pub(crate) fn to_report(&self) -> Report {
-        let rate = Cell::decimal(self.writes_per_s, 1);
+        let advice = &self.advice;
         let rows = [
-            ("entries", Cell::count(self.entries)),
-            ("bytes an entry", Cell::count(self.entry_bytes)),
-            ("writes a second", rate),
-            ("total bytes", Cell::count(self.total_bytes)),
-            (
-                "entries in a shard of 128 KiB",
-                Cell::count(self.entries_per_shard),
-            ),
-            ("hash shards by size", Cell::count(self.shards_by_size)),
-            ("shards by rate", Cell::count(self.shards_by_rate)),
-            ("shards", Cell::count(self.shards)),
-            ("shards, as a power of two", Cell::count(self.shards_pow2)),
+            ("entries", Some(self.entries)),
+            ("bytes an entry", Some(self.entry_bytes)),
+            ("total bytes", Some(advice.total_bytes)),
+            ("entries in a shard of 128 KiB", advice.elements_per_shard),
+            ("hash shards by size", Some(advice.shards_by_size)),
+            ("shards by rate", Some(advice.shards_by_rate)),
+            ("shards", Some(advice.shards)),
+            ("shards, as a power of two", Some(advice.shards_pow2)),
+            ("retention in seconds", self.retention_s),
         ];
-        let kept = self
-            .retention_s
-            .map(|kept| ("retention in seconds", Cell::count(kept)));
-        let mut answer = ReportTable::new("The answer", &["what", "number"]);
-        for (what, number) in rows.into_iter().chain(kept) {
-            answer.row([Cell::text(what), number]);
-        }
+        let rows = rows.into_iter().filter(|(_, number)| number.is_some());
+        let rate = self
+            .writes_per_s
+            .map(|rate| ("writes a second", decimal(rate, 1)));
+        let answer = ReportTable::of("The answer", rows, "what: 0 | number: 1");
         let mut section = Section::new("Plan")
             .paragraph(&self.verdict)
             .fact("pattern", self.pattern)
+            .facts(rate)
             .table(answer);
-        let is_by_time = self.pattern == "time-shards" && self.time.is_some();
-        if let Some(time) = self.time.as_ref().filter(|_| !is_by_time) {
+        let is_by_time = self.pattern == "time-shards" && advice.time.is_some();
+        if let Some(time) = advice.time.as_ref().filter(|_| !is_by_time) {
             section = section.paragraph(present::time_sentence(time));
         }
         let report = Report::new("Sizing plan").section(section);
@@ -348,9 +318,9 @@ mod tests {
             let found = plan(entries, bytes, rate).unwrap();
             assert_eq!(
                 (
-                    found.total_bytes,
-                    found.shards,
-                    found.shards_pow2,
+                    found.advice.total_bytes,
+                    found.advice.shards,
+                    found.advice.shards_pow2,
                     found.pattern
                 ),
                 (total, shards, made, pattern),
@@ -372,7 +342,7 @@ mod tests {
 
     #[test]
     fn buckets_of_time_are_offered_where_they_divide() {
-        let time = |entries| plan(entries, 15, Some(10.0)).unwrap().time;
+        let time = |entries| plan(entries, 15, Some(10.0)).unwrap().advice.time;
         // Five minutes of 10 writes a second are 3,000 entries.
         assert_eq!(time(3_000), None);
         assert!(time(1_000_000).is_some());
@@ -382,20 +352,20 @@ mod tests {
     fn a_finer_bucket_answers_where_thousands_of_shards_would() {
         let found = plan(30_000_000, 15, Some(10.0)).unwrap();
         assert_eq!(
-            (found.pattern, found.shards_by_size),
+            (found.pattern, found.advice.shards_by_size),
             ("time-shards", 3_434)
         );
-        let time = found.time.unwrap();
+        let time = found.advice.time.unwrap();
         assert_eq!((time.width, time.hash_shards), ("5 minutes", 1));
         assert_eq!(time.buckets, Some(10_000));
-        assert_eq!((found.shards, found.what_if[0].band), (1, Word::Ok));
+        assert_eq!((found.advice.shards, found.what_if[0].band), (1, Word::Ok));
         assert!(
             found
                 .verdict
                 .starts_with("Shard it by time: a bucket for every 5 minutes")
         );
         let fast = plan(30_000_000, 15, Some(400.0)).unwrap();
-        let time = fast.time.as_ref().unwrap();
+        let time = fast.advice.time.as_ref().unwrap();
         assert_eq!((time.width, time.hash_shards), ("minute", 8));
         let own = fast.what_if.iter().find(|row| row.shards == 8).unwrap();
         assert_eq!(own.band, Word::Ok);
@@ -411,7 +381,7 @@ mod tests {
         };
         let found = super::plan(&numbers).unwrap();
         assert_eq!((found.entries, found.pattern), (864_000, "time-shards"));
-        let time = found.time.unwrap();
+        let time = found.advice.time.unwrap();
         assert_eq!((time.width, time.buckets), ("minute", Some(1_440)));
         let unknown = PlanNumbers {
             retention_s: None,
@@ -434,7 +404,7 @@ mod tests {
                 let own = found
                     .what_if
                     .iter()
-                    .find(|row| row.shards == found.shards_pow2);
+                    .find(|row| row.shards == found.advice.shards_pow2);
                 let own = own.unwrap_or_else(|| panic!("{entries} {rate:?}: {found:?}"));
                 assert_eq!(own.band, Word::Ok, "{entries} {rate:?}");
             }

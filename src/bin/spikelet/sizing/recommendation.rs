@@ -46,7 +46,6 @@ pub(super) struct Need {
     pub(super) retention_s: Option<u64>,
     /// How many there are in all, where that is known.
     pub(super) elements: Option<u64>,
-    pub(super) time_to_live_s_p50: Option<u64>,
     /// The remedy where it is too large.
     pub(super) remedy: SizeRemedy,
     /// The remedy where it is too hot.
@@ -75,7 +74,7 @@ impl Need {
 
     /// Returns what the largest of these shards takes, in 99 of 100 cases: each element falls into
     /// one of them at random.
-    fn largest_shard(&self, total_bytes: u64, shards: u64) -> u64 {
+    pub(super) fn largest_shard(&self, total_bytes: u64, shards: u64) -> u64 {
         if shards <= 1 {
             return total_bytes;
         }
@@ -140,7 +139,6 @@ pub(super) fn recommend(need: &Need) -> Recommendation {
             .map(|bytes| elements_per_shard(bytes.ceil() as u64)),
         remedy: remedy(need, shards),
         time: time(need),
-        time_to_live_s_p50: need.time_to_live_s_p50,
         sentence: String::new(),
     };
     advice.sentence = sentence(need, &advice);
@@ -271,7 +269,6 @@ mod tests {
             writes_per_s,
             retention_s: None,
             elements: None,
-            time_to_live_s_p50: None,
             remedy: SizeRemedy::Shard,
             remedy_for_rate: SizeRemedy::Shard,
         }

@@ -1,11 +1,8 @@
 //! Remedies for a large or hot record, where shards help and where they do not.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spikelet::ValueRef;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
-use spikelet::value::{ListRef, MapRef};
-
-use super::measure::BinKind;
 
 /// The longest part of a map's key that is shown.
 const KEY_CHARS: usize = 24;
@@ -13,9 +10,7 @@ const KEY_CHARS: usize = 24;
 const HEAD_BYTES: u64 = 6;
 
 /// What helps.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SizeRemedy {
     /// Nothing is needed.
@@ -34,7 +29,7 @@ pub(crate) enum SizeRemedy {
 }
 
 /// Why shards do not make a collection small enough: one of its elements is larger than a shard.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obstacle {
     /// The element is no list or map, or one of too large elements.
     Element {
@@ -46,7 +41,7 @@ pub(crate) enum Obstacle {
         /// Where: the key of a map's entry, or the index in a list.
         at: String,
         /// `list` or `map`.
-        kind: BinKind,
+        kind: &'static str,
         /// How many elements it has.
         count: u64,
         /// What they take.
@@ -120,42 +115,26 @@ impl Obstacle {
         }
     }
 
-    /// Returns the obstacle to sharding a list. O(1) for one that fits a shard.
-    pub(crate) fn in_list(list: ListRef<'_>) -> Option<Self> {
-        if list.content_bytes() as u64 <= SWEET_SPOT_BYTES {
-            return None;
-        }
-        let elements = list.iter().flatten().enumerate();
-        largest(elements.map(|(index, element)| (value_bytes(&element), index, element)))
-            .and_then(|(bytes, index, element)| Self::of(bytes, &element, || format!("[{index}]")))
-    }
-
-    /// Returns the obstacle to sharding a map. O(1) for one that fits a shard.
-    pub(crate) fn in_map(map: MapRef<'_>) -> Option<Self> {
-        if map.content_bytes() as u64 <= SWEET_SPOT_BYTES {
-            return None;
-        }
-        let entries = map.iter().flatten();
-        largest(entries.map(|(key, value)| (value_bytes(&key) + value_bytes(&value), key, value)))
-            .and_then(|(bytes, key, value)| Self::of(bytes, &value, || key_name(&key)))
-    }
-
-    /// Judges the largest element.
-    fn of(bytes: u64, element: &ValueRef<'_>, at: impl FnOnce() -> String) -> Option<Self> {
+    /// Returns the obstacle to sharding a list or map: its largest part. `None` for another value.
+    pub(crate) fn of(value: &ValueRef<'_>) -> Option<Self> {
+        let (index, largest) = parts(value)
+            .enumerate()
+            .max_by_key(|(_, part)| part.bytes)?;
+        let bytes = largest.bytes;
         if bytes <= SWEET_SPOT_BYTES {
             return None;
         }
-        let (kind, count, is_blocked) = match element {
-            ValueRef::List(list) => ("list", list.len(), Self::in_list(*list).is_some()),
-            ValueRef::Map(map) => ("map", map.len(), Self::in_map(*map).is_some()),
+        let (kind, count) = match largest.value {
+            ValueRef::List(list) => ("list", list.len()),
+            ValueRef::Map(map) => ("map", map.len()),
             _ => return Some(Self::Element { bytes }),
         };
-        Some(if is_blocked {
+        Some(if Self::of(&largest.value).is_some() {
             Self::Element { bytes }
         } else {
             Self::Nested {
-                at: at(),
-                kind: kind.into(),
+                at: largest.key.map_or_else(|| format!("[{index}]"), key_name),
+                kind,
                 count: count as u64,
                 bytes,
             }
@@ -163,12 +142,32 @@ impl Obstacle {
     }
 }
 
-fn largest<P, V>(elements: impl Iterator<Item = (u64, P, V)>) -> Option<(u64, P, V)> {
-    elements.max_by_key(|(bytes, ..)| *bytes)
+/// An element of a list, or an entry of a map.
+pub(crate) struct Part<'v> {
+    pub(crate) bytes: u64,
+    key: Option<ValueRef<'v>>,
+    value: ValueRef<'v>,
+}
+
+/// Returns the parts of a list or map; of another value none.
+pub(crate) fn parts<'v>(value: &ValueRef<'v>) -> Box<dyn Iterator<Item = Part<'v>> + 'v> {
+    match value {
+        ValueRef::List(list) => Box::new(list.iter().flatten().map(|value| Part {
+            bytes: value_bytes(&value),
+            key: None,
+            value,
+        })),
+        ValueRef::Map(map) => Box::new(map.iter().flatten().map(|(key, value)| Part {
+            bytes: value_bytes(&key) + value_bytes(&value),
+            key: Some(key),
+            value,
+        })),
+        _ => Box::new(std::iter::empty()),
+    }
 }
 
 /// Returns the size of a value as an element, to a few bytes.
-pub(crate) fn value_bytes(value: &ValueRef<'_>) -> u64 {
+fn value_bytes(value: &ValueRef<'_>) -> u64 {
     let content = match value {
         ValueRef::String(text) | ValueRef::GeoJson(text) => text.len(),
         ValueRef::Blob(bytes) | ValueRef::Hll(bytes) => bytes.len(),
@@ -180,7 +179,7 @@ pub(crate) fn value_bytes(value: &ValueRef<'_>) -> u64 {
 }
 
 /// Returns a map's key as people write it, so that it cannot break a line.
-fn key_name(key: &ValueRef<'_>) -> String {
+fn key_name(key: ValueRef<'_>) -> String {
     let text = match key {
         ValueRef::String(text) => format!("{text:?}"),
         other => format!("{other:?}"),

@@ -1,12 +1,12 @@
 //! Samples: which records are in one, and how far its figures can be trusted.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::size_histogram::SizeHistogram;
 use crate::random::Random;
 
 /// A fixed number of the items that come by, each with the same chance, however many come.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Reservoir<T> {
     items: Vec<T>,
     room: usize,

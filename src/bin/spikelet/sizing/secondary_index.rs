@@ -1,12 +1,11 @@
-//! What the secondary indexes of a store or a cluster take, and how far they narrow a query.
+//! What the secondary indexes of a store take, and how far they narrow a query.
 
 use serde::Serialize;
 use spikelet::Namespace;
 
 use crate::report::ReportTable;
 
-/// A secondary index, as it was measured, or as the nodes of a cluster report it: sums of all of
-/// them.
+/// A secondary index, as it was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SecondaryIndexSizing {
     /// Its name.
@@ -15,19 +14,17 @@ pub(crate) struct SecondaryIndexSizing {
     pub(crate) set: Option<String>,
     /// One for each record, or for each element, key or value of a collection.
     pub(crate) entries: u64,
-    /// Its memory, in bytes; `None` where a cluster does not report it.
-    pub(crate) memory_bytes: Option<u64>,
-    /// Different keys among the entries; estimated from a sample beyond some 2 MiB. `None` of a
-    /// cluster.
-    pub(crate) distinct_keys: Option<u64>,
+    /// Its memory, in bytes.
+    pub(crate) memory_bytes: u64,
+    /// Different keys among the entries; estimated from a sample beyond some 2 MiB.
+    pub(crate) distinct_keys: u64,
     /// The mean number of entries that a query for one value finds; `None` without entries.
     pub(crate) entries_per_key: Option<f64>,
     /// The part of all entries that is, 0 to 1: the lower, the more the index helps. `None` without
     /// entries.
     pub(crate) selectivity: Option<f64>,
-    /// Records that could not be read when the index was built: queries do not find them. `None`
-    /// of a cluster.
-    pub(crate) unreadable: Option<u64>,
+    /// Records that could not be read when the index was built: queries do not find them.
+    pub(crate) unreadable: u64,
 }
 
 impl SecondaryIndexSizing {
@@ -45,18 +42,12 @@ impl SecondaryIndexSizing {
                     name: index.name.into(),
                     set: index.set.map(Into::into),
                     entries: index.entries,
-                    memory_bytes: Some(index.memory_bytes),
-                    distinct_keys: Some(index.distinct_keys),
-                    unreadable: Some(index.unreadable),
+                    memory_bytes: index.memory_bytes,
+                    distinct_keys: index.distinct_keys,
+                    unreadable: index.unreadable,
                 }
             })
             .collect()
-    }
-
-    /// Returns whether records of a set are in it; for `None`, of any set.
-    pub(crate) fn is_of(&self, wanted: Option<&str>) -> bool {
-        let set = self.set.as_deref();
-        wanted.is_none_or(|wanted| set.is_none_or(|set| set == wanted))
     }
 }
 

@@ -1,15 +1,16 @@
 //! Set by set, what the records come to while they go by. Memory goes with sets, bins and different
 //! sizes, not with records; a sample keeps its records until all have gone by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spikelet::record::MAX_BINS;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
+use spikelet::storage::SetUsage;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::SizingOptions;
-use super::measure::{BinKind, BinMeasure, CollectionMeasure, CompanionDescription, RecordMeasure};
+use super::measure::{BinMeasure, CollectionMeasure, CompanionDescription, RecordMeasure};
 use super::remedy::{Obstacle, SizeRemedy};
 use super::sample::Reservoir;
 use super::size_histogram::SizeHistogram;
@@ -19,75 +20,68 @@ const BINS_MAX: usize = 1000;
 /// The name that stands for all further bins.
 const FURTHER_BINS: &str = "(further bins)";
 
+/// The names of a namespace and a set.
+pub(crate) type SetName = (String, String);
+
 /// All sets.
 #[derive(Debug)]
 pub(crate) struct StatsBySet<'o> {
     options: &'o SizingOptions,
-    /// Where each set is, by namespace and name.
-    places: BTreeMap<(String, String), usize>,
-    sets: Vec<SetStats>,
+    sets: BTreeMap<SetName, SetStats>,
 }
 
 impl<'o> StatsBySet<'o> {
     pub(crate) const fn new(options: &'o SizingOptions) -> Self {
         Self {
             options,
-            places: BTreeMap::new(),
-            sets: Vec::new(),
+            sets: BTreeMap::new(),
         }
-    }
-
-    /// Returns the number of a set, for [`StatsBySet::at`]; `None` if the set is not asked for.
-    pub(crate) fn place(&mut self, namespace: &str, set: &str) -> Option<usize> {
-        let wanted = self.options.set.as_ref();
-        if wanted.is_some_and(|wanted| wanted != set) {
-            return None;
-        }
-        let names = (namespace.to_owned(), set.to_owned());
-        Some(*self.places.entry(names).or_insert_with(|| {
-            self.sets.push(SetStats::new(self.options, namespace, set));
-            self.sets.len() - 1
-        }))
-    }
-
-    /// Returns the statistics of a set by its number.
-    pub(crate) fn at(&mut self, place: usize) -> Option<&mut SetStats> {
-        self.sets.get_mut(place)
     }
 
     /// Returns the statistics of a set; `None` if it is not asked for.
     pub(crate) fn set(&mut self, namespace: &str, set: &str) -> Option<&mut SetStats> {
-        let place = self.place(namespace, set)?;
-        self.at(place)
+        let wanted = self.options.set.as_ref();
+        if wanted.is_some_and(|wanted| wanted != set) {
+            return None;
+        }
+        let name = (namespace.to_owned(), set.to_owned());
+        let new = || SetStats::new(self.options, namespace, set);
+        Some(self.sets.entry(name).or_insert_with(new))
     }
 
-    /// Returns the statistics of a set that has been met.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn find(&self, namespace: &str, set: &str) -> Option<&SetStats> {
-        let names = (namespace.to_owned(), set.to_owned());
-        self.sets.get(*self.places.get(&names)?)
+    /// Returns the statistics of these sets of a namespace, in their order; `None` of a set that is
+    /// not asked for.
+    pub(crate) fn sets(
+        &mut self,
+        namespace: &str,
+        names: &[SetUsage],
+    ) -> Vec<Option<&mut SetStats>> {
+        for name in names {
+            self.set(namespace, &name.name);
+        }
+        let mut known: HashMap<&str, &mut SetStats> = self
+            .sets
+            .iter_mut()
+            .filter(|((of, _), _)| of == namespace)
+            .map(|((_, set), stats)| (set.as_str(), stats))
+            .collect();
+        names.iter().map(|name| known.remove(&*name.name)).collect()
     }
 
     /// Returns all sets that have records, by namespace and name, and counts the samples.
-    pub(crate) fn finish(self) -> BTreeMap<(String, String), SetStats> {
-        let mut sets: Vec<Option<SetStats>> = self.sets.into_iter().map(Some).collect();
-        let places = self.places.into_iter();
-        places
-            .filter_map(|(names, place)| {
-                let mut set = sets.get_mut(place)?.take().filter(|set| set.records > 0)?;
-                if let Some(sample) = set.sample.take() {
-                    for record in sample.into_items() {
-                        set.take(record);
-                    }
-                }
-                Some((names, set))
-            })
-            .collect()
+    pub(crate) fn finish(mut self) -> BTreeMap<SetName, SetStats> {
+        self.sets.retain(|_, set| set.records > 0);
+        for set in self.sets.values_mut() {
+            for record in set.sample.take().map_or(Vec::new(), Reservoir::into_items) {
+                set.take(record);
+            }
+        }
+        self.sets
     }
 }
 
 /// A set.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SetStats {
     /// Records that went by.
     pub(crate) records: u64,
@@ -98,7 +92,6 @@ pub(crate) struct SetStats {
     /// What records take on the device.
     pub(crate) stored: SizeHistogram,
     pub(crate) expiring: u64,
-    pub(crate) times_to_live_s: SizeHistogram,
     pub(crate) bins: BTreeMap<String, BinStats>,
     pub(crate) without_key: u64,
     /// Records with the key of an earlier one.
@@ -119,16 +112,16 @@ pub(crate) struct SetStats {
 }
 
 /// A bin of a set.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BinStats {
     /// How many records have it with which type.
-    pub(crate) kinds: BTreeMap<BinKind, u64>,
+    pub(crate) kinds: BTreeMap<&'static str, u64>,
     pub(crate) sizes: SizeHistogram,
     pub(crate) collections: CollectionStats,
 }
 
 /// The lists and maps of a bin.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CollectionStats {
     pub(crate) counts: SizeHistogram,
     /// What the elements of each take.
@@ -145,7 +138,7 @@ pub(crate) struct CollectionStats {
 }
 
 /// A sharded collection: its companions together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct ShardedStats {
     /// Over how many records it is sharded; of time shards, in each bucket.
     pub(crate) shards: u64,
@@ -204,9 +197,6 @@ impl SetStats {
             None => self.judge(&record),
         }
         self.stored.add(record.stored_bytes);
-        if let Some(seconds) = record.time_to_live_s {
-            self.times_to_live_s.add(seconds);
-        }
         self.expiring += u64::from(record.expires);
         self.without_key += u64::from(record.key.is_empty());
         self.companions += u64::from(record.companion.is_some());
@@ -216,7 +206,7 @@ impl SetStats {
         let is_judged = record.companion.is_none();
         for bin in &record.bins {
             let stats = bin_of(&mut self.bins, &bin.name);
-            *stats.kinds.entry(bin.kind.clone()).or_default() += 1;
+            *stats.kinds.entry(bin.kind).or_default() += 1;
             stats.sizes.add(bin.bytes);
             if let Some(collection) = bin.collection.as_ref().filter(|_| is_judged) {
                 stats.collections.add(collection);
@@ -293,7 +283,7 @@ impl CollectionStats {
 }
 
 /// The records of greatest weight.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Top {
     most: usize,
     /// The heaviest first.

@@ -1,6 +1,5 @@
-//! `contention --host`: rows against a cluster, within limits, and only after a yes.
+//! `contention --host`: rows against a cluster, within limits, and only with `--yes`.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,32 +59,18 @@ impl ClusterContention {
 }
 
 impl Reached<'_> {
-    /// Asks whether these rows may be written, unless that was said.
+    /// Refuses to write these rows, unless that was allowed.
     ///
     /// # Errors
-    /// If the answer is no, or no terminal can be asked.
+    /// What they would write.
     pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<()> {
         if self.arguments.yes {
             return Ok(());
         }
         let extent = self.extent(cases, repeats);
-        if !io::stdin().is_terminal() {
-            return Err(CommandFailure::Input(format!(
-                "{extent} There is no terminal to ask: give --yes to allow it"
-            )));
-        }
-        let mut answer = String::new();
-        let asked = (|| {
-            let mut out = io::stderr().lock();
-            write!(out, "{extent} Go on? [y/N] ")?;
-            out.flush()?;
-            io::stdin().lock().read_line(&mut answer)
-        })();
-        asked.map_err(|error| CommandFailure::Input(format!("cannot ask: {error}; give --yes")))?;
-        match answer.trim().to_ascii_lowercase().as_str() {
-            "y" | "yes" => Ok(()),
-            _ => Err(CommandFailure::Input("nothing was written".to_owned())),
-        }
+        Err(CommandFailure::Input(format!(
+            "{extent} Nothing was written: give --yes to allow it"
+        )))
     }
 
     /// Takes the set for the rows.

@@ -2,13 +2,13 @@
 //! on from there.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{CommandFailure, Result};
-use crate::files;
 
 /// How far a move has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,32 +31,22 @@ pub(super) struct MovePosition {
     pub(super) records: u64,
 }
 
-/// The file of a move.
-#[derive(Debug)]
-pub(super) struct PositionFile {
-    path: PathBuf,
-}
-
-impl PositionFile {
-    pub(super) fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-        }
-    }
-
-    /// Returns the position of this move; `None`: it has not begun.
+impl MovePosition {
+    /// Returns the position of this move that a file has; `None`: there is no file, so it has not
+    /// begun.
     ///
     /// # Errors
     /// A file that cannot be read, or is that of another move.
-    pub(super) fn read(&self, source: &str, target: &str) -> Result<Option<MovePosition>> {
-        let read = files::read_if_any(&self.path);
-        let Some(bytes) = read.map_err(|error| self.failed(&error))? else {
-            return Ok(None);
+    pub(super) fn read(file: &Path, source: &str, target: &str) -> Result<Option<Self>> {
+        let bytes = match fs::read(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| CommandFailure::at(file.display(), error))?,
         };
-        let position: MovePosition = serde_json::from_slice(&bytes)
-            .map_err(|error| self.failed(&format!("this is no position of a move: {error}")))?;
+        let failed = |why: String| CommandFailure::at(file.display(), why);
+        let position: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| failed(format!("this is no position of a move: {error}")))?;
         if (&*position.source, &*position.target) != (source, target) {
-            return Err(self.failed(&format!(
+            return Err(failed(format!(
                 "this is the position of a move of {} to {}: remove it, or name another file by --resume",
                 position.source, position.target
             )));
@@ -67,21 +57,24 @@ impl PositionFile {
     /// Writes the position in place of the earlier one, whole or not at all.
     ///
     /// # Errors
-    /// A file that cannot be written.
-    pub(super) fn write(&self, position: &MovePosition) -> Result<()> {
-        let text = serde_json::to_vec_pretty(position).map_err(|error| self.failed(&error))?;
-        files::replace(&self.path, &text).map_err(|error| self.failed(&error))
+    /// A file that cannot be written, or a directory that cannot be synced.
+    pub(super) fn write(&self, file: &Path) -> Result<()> {
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
+        text.and_then(|text| replace(file, &text))
+            .map_err(|error| CommandFailure::at(file.display(), error))
     }
+}
 
-    /// Removes the file: the move has ended.
-    ///
-    /// # Errors
-    /// A file that cannot be removed.
-    pub(super) fn remove(&self) -> Result<()> {
-        fs::remove_file(&self.path).map_err(|error| self.failed(&error))
-    }
-
-    fn failed(&self, why: &dyn std::fmt::Display) -> CommandFailure {
-        CommandFailure::at(self.path.display(), why)
-    }
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut file = File::create(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    fs::rename(&beside, path)?;
+    // The new name, too, outlives the machine.
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -43,7 +43,6 @@ impl Sizing {
                 self.advice(),
                 self.what_if(),
                 self.index(),
-                self.rewrites(),
                 self.lints(),
                 self.rules(),
             ])
@@ -96,7 +95,7 @@ impl Sizing {
                 Severity::Bad,
                 "DAMAGED",
                 format!("{} of the records", count(self.damaged)),
-                "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are.",
+                "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are; restore them from a backup.",
             )
         });
         let keys = tables::records(self, "The keys behind it", &self.verdict.keys);
@@ -195,14 +194,6 @@ impl Sizing {
             if let Some(time) = &set.advice.time {
                 section = section.paragraph(format!("{}: {}", self.name(set), time_sentence(time)));
             }
-            if let Some(seconds) = set.advice.time_to_live_s_p50 {
-                section = section.paragraph(format!(
-                    "{}: half of the records that expire live for {} hours or less; a bucket of time should expire that long \
-                     after its end.",
-                    self.name(set),
-                    decimal(seconds as f64 / 3600.0, 1)
-                ));
-            }
         }
         section
     }
@@ -249,19 +240,8 @@ impl Sizing {
         }
         shown.into_iter().fold(section, Section::table).paragraph(
             "Entries a key is how many entries a query for one value finds in the mean, and selectivity the part of all entries \
-             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys. \
-             Of a cluster, all figures are sums of what its nodes say, copies of records among them.",
+             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys.",
         )
-    }
-
-    fn rewrites(&self) -> Section {
-        Section::new("Write amplification")
-            .paragraph(
-                "Where a change of one element writes the whole record anew, as an Aerospike server does, the factor is the record's \
-                 bytes for each byte changed: adding 8 bytes to a record of 26 KiB has a factor of 3,328. spikelet writes the edit \
-                 alone in records of 1 KiB and more.",
-            )
-            .table(tables::rewrites(self))
     }
 
     fn lints(&self) -> Section {
@@ -288,7 +268,7 @@ impl Sizing {
     }
 }
 
-/// The secondary indexes of a namespace of a store or a cluster.
+/// The secondary indexes of a namespace of a store.
 fn secondary_indexes(namespace: &NamespaceSizing) -> Option<ReportTable> {
     let caption = format!("Secondary indexes of {}", namespace.namespace);
     secondary_indexes_table(&caption, &namespace.secondary_indexes)

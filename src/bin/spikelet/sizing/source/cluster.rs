@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,8 +15,6 @@ use spikelet::record::BinName;
 use spikelet::{Digest, Record, RecordStore};
 
 use super::ProgressSink;
-use super::cluster_indexes;
-use super::resume::{Progresses, SetProgress};
 use crate::failure::Result;
 use crate::random::Random;
 use crate::sizing::SizingOptions;
@@ -41,14 +38,8 @@ const RECORDS_AT_ONCE: u64 = 1_000;
 /// How a cluster is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClusterReading<'a> {
-    /// The least number of records of each set to read; `None`: all.
-    pub(crate) records: Option<u64>,
-    /// Seed of the order in which partitions are read.
-    pub(crate) seed: u64,
     /// How many records a server reads a second.
     pub(crate) records_per_second: Option<u32>,
-    /// The file of an earlier sizing to go on from, and to go on with.
-    pub(crate) resume: Option<&'a Path>,
     /// Becomes true when the reading is to end; the records read by then are a sample, too.
     pub(crate) stop: &'a AtomicBool,
 }
@@ -68,25 +59,13 @@ pub(super) fn read(
         None => sets.retain(|(_, records)| *records > 0),
     }
     let namespace = cluster.namespace();
-    let mut progresses = Progresses::open(namespace, options, reading, stats)?;
-    let mut read = Ok(());
-    for set in &sets {
-        read = read_set(cluster, set, reading, &mut progresses, stats, progress);
-        if read.is_err() || reading.stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    // A failure does not cost the partitions that were read.
-    progresses.save(stats)?;
-    read?;
-    let mut secondary_indexes = cluster_indexes::told_by(cluster)?;
-    secondary_indexes.retain(|index| index.is_of(options.set.as_deref()));
     let mut source = vec![format!("cluster, namespace {namespace}")];
     let mut all_records = 0;
-    for (name, _) in sets {
-        let read = progresses.of(&name).partitions;
+    for set in &sets {
+        let read = read_set(cluster, set, options, reading, stats, progress)?;
+        let (name, _) = set;
         source.push(format!("{read} of {PARTITIONS} partitions of \"{name}\""));
-        if let Some(set) = stats.set(namespace, &name) {
+        if let Some(set) = stats.set(namespace, name) {
             // The others have as many, by and large.
             set.records = set.records * u64::from(PARTITIONS) / u64::from(read.max(1));
             all_records += set.records;
@@ -98,43 +77,41 @@ pub(super) fn read(
         namespaces: vec![NamespaceSizing {
             namespace: namespace.to_owned(),
             records: all_records,
-            secondary_indexes,
             ..NamespaceSizing::default()
         }],
         ..RecordOrigin::default()
     })
 }
 
-/// Reads partitions of a set in the order of the seed, from where it was left, until there are
-/// records enough. So many partitions are read at once that few requests are made, for sets of any
-/// size: some 20 for a sample of 10,000 records, and two for a set below 1,000.
+/// Reads partitions of a set in the order of the seed, until there are records enough or it is to
+/// end. So many partitions are read at once that few requests are made, for sets of any size: some
+/// 20 for a sample of 10,000 records, and two for a set below 1,000. Returns how many were read.
 fn read_set(
     cluster: &Cluster,
     (name, size): &(String, u64),
+    options: &SizingOptions,
     reading: &ClusterReading<'_>,
-    progresses: &mut Progresses,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
-) -> Result<()> {
+) -> Result<u16> {
+    let sample = options.sample.map(u64::from);
     let mut partitions = Partitions {
         set: cluster.records(name)?,
         tells_sizes: cluster.tells_record_sizes(),
-        read: progresses.of(name),
+        bins: Vec::new(),
         records: BTreeMap::new(),
     };
-    if partitions.read.at_once == 0 {
-        partitions.read.at_once = partitions_at_once(*size, reading.records);
-    }
     let namespace = cluster.namespace();
-    let at_once = partitions.read.at_once;
-    let order = order(reading.seed, PARTITIONS / at_once);
-    let mut begun = Instant::now();
-    let read = partitions.read.partitions / at_once;
-    for begin in order.into_iter().skip(read.into()) {
+    let at_once = partitions_at_once(*size, sample);
+    let mut order: Vec<u16> = (0..PARTITIONS / at_once).collect();
+    Random::new(options.seed).shuffle(&mut order);
+    let (mut begun, mut read) = (Instant::now(), 0);
+    for begin in order {
         let begin = begin * at_once;
         let has = stats.set(namespace, name).map_or(0, |set| set.records);
-        let enough = reading.records.is_some_and(|wanted| has >= wanted);
-        if enough || !partitions.read(begin..begin + at_once, reading)? {
+        let enough = sample.is_some_and(|wanted| has >= wanted);
+        let is_stopped = reading.stop.load(Ordering::Relaxed);
+        if enough || is_stopped || !partitions.read(begin..begin + at_once, reading)? {
             break;
         }
         let taken = partitions.records.len();
@@ -143,12 +120,11 @@ fn read_set(
                 let Ok(()) = set.meet(|| Ok::<_, std::convert::Infallible>(record));
             }
         }
-        partitions.read.partitions += at_once;
-        progresses.note(name, &partitions.read, stats)?;
+        read += at_once;
         let has = stats.set(namespace, name).map_or(0, |set| set.records);
-        match reading.records {
+        match sample {
             Some(wanted) => progress(has.min(wanted), wanted),
-            None => progress(partitions.read.partitions.into(), PARTITIONS.into()),
+            None => progress(read.into(), PARTITIONS.into()),
         }
         // Servers limit each scan, and of a small set each scan is of a few records.
         if let Some(rate) = reading.records_per_second {
@@ -157,7 +133,7 @@ fn read_set(
         }
         begun = Instant::now();
     }
-    Ok(())
+    Ok(read)
 }
 
 /// Returns how many partitions are read at once, a power of two: as many as have some 1,000 records
@@ -169,18 +145,12 @@ fn partitions_at_once(size: u64, sample: Option<u64>) -> u16 {
     1 << most.ilog2()
 }
 
-/// Returns this many groups of partitions in the order of a seed.
-fn order(seed: u64, groups: u16) -> Vec<u16> {
-    let mut order: Vec<u16> = (0..groups).collect();
-    Random::new(seed).shuffle(&mut order);
-    order
-}
-
 /// The partitions of a set, and the records of the ones under way.
 struct Partitions {
     set: ClusterSet,
     tells_sizes: bool,
-    read: SetProgress,
+    /// The names of bins that are known.
+    bins: Vec<String>,
     /// By digest: a record may come twice, where a node is lost meanwhile, or as a small and as a
     /// large one, where it has grown.
     records: BTreeMap<Digest, RecordMeasure>,
@@ -214,7 +184,7 @@ impl Partitions {
         let small = self.set.filtered(le(record_size(), READ_BYTES_MAX))?;
         self.read_whole(&small, range.clone(), reading)?;
         let large = self.set.filtered(gt(record_size(), READ_BYTES_MAX))?;
-        let (rate, bins) = (reading.records_per_second, &mut self.read.bins);
+        let (rate, bins) = (reading.records_per_second, &mut self.bins);
         let records = &mut self.records;
         let take = |record: MeasuredRecord| {
             let measured = || RecordMeasure::told(&record);
@@ -232,7 +202,7 @@ impl Partitions {
         reading: &ClusterReading<'_>,
     ) -> spikelet::Result<()> {
         let take = |(digest, record): (Digest, Record)| {
-            let bins = &mut self.read.bins;
+            let bins = &mut self.bins;
             for (bin, _) in record.bins() {
                 let is_known = bins.iter().any(|known| known == bin);
                 if bins.len() < BINS_MAX && BinName::new(bin).is_ok() && !is_known {

@@ -5,6 +5,7 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 
 use spikelet::record::MAX_SET_NAME_BYTES;
+use spikelet::value::Map;
 use spikelet::{Key, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -108,60 +109,42 @@ fn quoted(text: &[u8]) -> String {
     format!("{:?}", shortened(text, QUOTED_CHARS))
 }
 
-fn quoted_value(value: &Value) -> String {
-    quoted(&serde_json::to_vec(value).unwrap_or_default())
-}
-
 fn parse(text: &[u8]) -> Result<RecordLine, String> {
-    let value: Value = serde_json::from_slice(text).map_err(|error| {
-        format!(
-            "expected one JSON object a line, found {} (column {}: {error})",
-            quoted(text),
-            error.column()
-        )
-    })?;
-    let Value::Map(fields) = value else {
-        return Err(format!(
-            "expected one JSON object a line, found {}",
-            quoted(text)
-        ));
+    let wrong = || format!("expected one JSON object a line, found {}", quoted(text));
+    let object = serde_json::from_slice(text)
+        .map_err(|error| format!("{} (column {}: {error})", wrong(), error.column()))?;
+    let Value::Map(fields) = object else {
+        return Err(wrong());
     };
-    let whole = fields
-        .iter()
-        .any(|(name, value)| is(name, "bins") && matches!(value, Value::Map(_)));
-    if !whole {
-        return Ok(RecordLine {
-            bins: named(fields.into_entries()),
-            ..RecordLine::default()
-        });
-    }
-    let mut line = RecordLine::default();
-    for (name, value) in fields.into_entries() {
-        match (name, value) {
-            (name, Value::Map(bins)) if is(&name, "bins") => line.bins = named(bins.into_entries()),
-            (name, Value::String(set)) if is(&name, "set") => {
-                if set.len() > MAX_SET_NAME_BYTES {
-                    return Err(format!(
-                        "\"set\": {} bytes are more than the {MAX_SET_NAME_BYTES} that the name of a set may have, in {}",
-                        set.len(),
-                        quoted(set.as_bytes())
-                    ));
-                }
-                line.set = set;
-            }
-            (name, Value::Nil) if is(&name, "set") || is(&name, "key") => {}
-            (name, value) if is(&name, "set") => {
-                let found = quoted_value(&value);
-                return Err(format!("\"set\": expected text, found {found}"));
-            }
-            (name, Value::Int(key)) if is(&name, "key") => line.key = Some(key.into()),
-            (name, Value::String(key)) if is(&name, "key") => line.key = Some(key.into()),
-            (name, value) if is(&name, "key") => {
-                let found = quoted_value(&value);
+    let mut line = RecordLine {
+        bins: named(fields),
+        ..RecordLine::default()
+    };
+    let is_bins =
+        |(name, value): &mut (String, Value)| name == "bins" && matches!(value, Value::Map(_));
+    let bins = line.bins.extract_if(.., is_bins).next();
+    let Some((_, Value::Map(bins))) = bins else {
+        return Ok(line);
+    };
+    for (name, value) in std::mem::replace(&mut line.bins, named(bins)) {
+        let expected = |what| {
+            let found = quoted(&serde_json::to_vec(&value).unwrap_or_default());
+            Err(format!("\"{name}\": expected {what}, found {found}"))
+        };
+        match (name.as_str(), &value) {
+            ("set", Value::String(set)) if set.len() > MAX_SET_NAME_BYTES => {
                 return Err(format!(
-                    "\"key\": expected text or an integer, found {found}"
+                    "\"set\": {} bytes are more than the {MAX_SET_NAME_BYTES} that the name of a set may have, in {}",
+                    set.len(),
+                    quoted(set.as_bytes())
                 ));
             }
+            ("set", Value::String(set)) => line.set.clone_from(set),
+            ("key", Value::String(key)) => line.key = Some(key.clone().into()),
+            ("key", Value::Int(key)) => line.key = Some((*key).into()),
+            ("set" | "key", Value::Nil) => {}
+            ("set", _) => return expected("text"),
+            ("key", _) => return expected("text or an integer"),
             // Generation, time to live and the like say nothing about sizes.
             _ => {}
         }
@@ -169,16 +152,16 @@ fn parse(text: &[u8]) -> Result<RecordLine, String> {
     Ok(line)
 }
 
-fn is(name: &Value, expected: &str) -> bool {
-    matches!(name, Value::String(name) if name == expected)
-}
-
-fn named(fields: Vec<(Value, Value)>) -> Vec<(String, Value)> {
+fn named(fields: Map) -> Vec<(String, Value)> {
     let named = |(name, value)| match name {
         Value::String(name) => Some((name, value)),
         _ => None,
     };
-    fields.into_iter().filter_map(named).collect()
+    fields
+        .into_entries()
+        .into_iter()
+        .filter_map(named)
+        .collect()
 }
 
 #[cfg(test)]

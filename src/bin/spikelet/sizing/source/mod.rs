@@ -3,12 +3,8 @@
 mod backup;
 #[cfg(feature = "cluster")]
 mod cluster;
-#[cfg(feature = "cluster")]
-mod cluster_indexes;
 mod input;
 mod json_lines;
-#[cfg(feature = "cluster")]
-mod resume;
 mod store;
 
 use std::io;

@@ -40,13 +40,9 @@ pub(super) fn read(
     let mut measured = Vec::new();
     let mut contended = Vec::new();
     for namespace in &namespaces {
-        // By the numbers of the sets.
-        let places: Vec<Option<usize>> = namespace
-            .sets()
-            .iter()
-            .map(|usage| stats.place(namespace.name(), &usage.name))
-            .collect();
         let sets = namespace.sets();
+        // By the numbers of the sets.
+        let mut counted = stats.sets(namespace.name(), &sets);
         let mut fought_over = Contended::of(namespace);
         let mut damaged = 0;
         let _: ControlFlow<()> = namespace.scan(|record| {
@@ -57,8 +53,7 @@ pub(super) fn read(
                         let record = RecordMeasure::scanned(&record);
                         fought_over.complete(*at, set.map(|set| set.name.as_str()), &record);
                     }
-                    let place = places.get(usize::from(record.set_id)).copied().flatten();
-                    if let Some(set) = place.and_then(|place| stats.at(place)) {
+                    if let Some(Some(set)) = counted.get_mut(usize::from(record.set_id)) {
                         let Ok(()) =
                             set.meet(|| Ok::<_, Infallible>(RecordMeasure::scanned(&record)));
                     }
@@ -92,7 +87,11 @@ pub(super) fn read(
 
 fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -> NamespaceSizing {
     let mut secondary_indexes = SecondaryIndexSizing::all_of(namespace);
-    secondary_indexes.retain(|index| index.is_of(wanted));
+    secondary_indexes.retain(|index| match (wanted, index.set.as_deref()) {
+        (Some(wanted), Some(set)) => set == wanted,
+        // An index without a set has records of all sets.
+        _ => true,
+    });
     let stats = namespace.stats();
     let known = stats.traffic.requested_bytes > 0;
     NamespaceSizing {
