@@ -191,7 +191,7 @@ fn a_sizing_asks_seldom_whatever_sets_there_are() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("a cluster; "), "{text}");
     let index = text.split("Index memory").nth(1).unwrap();
-    let index = index.split("Lints").next().unwrap();
+    let index = index.split("Write amplification").next().unwrap();
     assert!(
         index.contains("a cluster has none") && !index.contains("0 B"),
         "{index}"

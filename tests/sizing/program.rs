@@ -58,6 +58,7 @@ fn the_text_opens_with_its_verdict_and_has_its_sections_within_a_hundred_columns
         "Shard advice",
         "What if",
         "Index memory",
+        "Write amplification",
         "Lints",
         "Rules",
     ];

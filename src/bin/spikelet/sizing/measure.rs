@@ -39,6 +39,9 @@ pub(crate) struct RecordMeasure {
     /// In milliseconds since 2010-01-01; 0: not known.
     pub(crate) last_update_ms: u64,
     pub(crate) expires: bool,
+    /// Seconds from the last write to expiry; `None`: never expires, or not known when it was
+    /// written.
+    pub(crate) time_to_live_s: Option<u64>,
     pub(crate) colon_in_key: bool,
     /// Which sharded collection the record holds a shard of.
     pub(crate) companion: Option<CompanionDescription>,
@@ -182,6 +185,9 @@ impl RecordMeasure {
         self.generation = metadata.generation;
         self.last_update_ms = metadata.last_update_ms;
         self.expires = metadata.void_time != 0;
+        let known = self.expires && metadata.last_update_ms > 0;
+        self.time_to_live_s = known
+            .then(|| u64::from(metadata.void_time).saturating_sub(metadata.last_update_ms / 1000));
         self
     }
 

@@ -133,6 +133,8 @@ pub(crate) struct SetSizing {
     pub(crate) what_if: Vec<ShardScenario>,
     /// The memory of its index.
     pub(crate) index: IndexMemory,
+    /// What a change of one element writes.
+    pub(crate) rewrites: Vec<Rewrite>,
 }
 
 /// What all records of a set take.
@@ -247,6 +249,8 @@ pub(crate) struct Recommendation {
     pub(crate) remedy: SizeRemedy,
     /// Buckets of time instead.
     pub(crate) time: Option<TimeRecommendation>,
+    /// The median time to live of records that have one, in seconds.
+    pub(crate) time_to_live_s_p50: Option<u64>,
     /// One sentence.
     pub(crate) sentence: String,
 }
@@ -300,6 +304,21 @@ pub(crate) struct IndexMemory {
     /// The index of this store: measured for each record of the namespace, times the records of the
     /// set.
     pub(crate) bytes: Option<u64>,
+}
+
+/// What a change of one element writes, where the whole record is written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Rewrite {
+    /// The bin, if it is a list or map.
+    pub(crate) bin: Option<String>,
+    /// What changes: the mean element, or an integer of 8 bytes.
+    pub(crate) changed_bytes: f64,
+    /// Bytes written for each byte changed, in a record of the median size.
+    pub(crate) factor_p50: f64,
+    /// That factor in a record at the 99th percentile.
+    pub(crate) factor_p99: f64,
+    /// Megabytes a second at the given rate, in a record at the 99th percentile.
+    pub(crate) megabytes_per_s: Option<f64>,
 }
 
 /// A record worth a look: large, written often, fought over, or behind a verdict. `None`: not known,

@@ -119,6 +119,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
         writes_per_s,
         retention_s,
         elements: Some(entries),
+        time_to_live_s_p50: None,
         remedy,
         // Where each entry has a record, writes are distributed with them.
         remedy_for_rate: remedy,

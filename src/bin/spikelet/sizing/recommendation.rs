@@ -46,6 +46,7 @@ pub(super) struct Need {
     pub(super) retention_s: Option<u64>,
     /// How many there are in all, where that is known.
     pub(super) elements: Option<u64>,
+    pub(super) time_to_live_s_p50: Option<u64>,
     /// The remedy where it is too large.
     pub(super) remedy: SizeRemedy,
     /// The remedy where it is too hot.
@@ -139,6 +140,7 @@ pub(super) fn recommend(need: &Need) -> Recommendation {
             .map(|bytes| elements_per_shard(bytes.ceil() as u64)),
         remedy: remedy(need, shards),
         time: time(need),
+        time_to_live_s_p50: need.time_to_live_s_p50,
         sentence: String::new(),
     };
     advice.sentence = sentence(need, &advice);
@@ -269,6 +271,7 @@ mod tests {
             writes_per_s,
             retention_s: None,
             elements: None,
+            time_to_live_s_p50: None,
             remedy: SizeRemedy::Shard,
             remedy_for_rate: SizeRemedy::Shard,
         }

@@ -92,6 +92,7 @@ pub(crate) struct SetStats {
     /// What records take on the device.
     pub(crate) stored: SizeHistogram,
     pub(crate) expiring: u64,
+    pub(crate) times_to_live_s: SizeHistogram,
     pub(crate) bins: BTreeMap<String, BinStats>,
     pub(crate) without_key: u64,
     /// Records with the key of an earlier one.
@@ -197,6 +198,9 @@ impl SetStats {
             None => self.judge(&record),
         }
         self.stored.add(record.stored_bytes);
+        if let Some(seconds) = record.time_to_live_s {
+            self.times_to_live_s.add(seconds);
+        }
         self.expiring += u64::from(record.expires);
         self.without_key += u64::from(record.key.is_empty());
         self.companions += u64::from(record.companion.is_some());

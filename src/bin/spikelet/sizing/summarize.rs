@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use spikelet::shard::arithmetic::{
-    SWEET_SPOT_BYTES, aerospike_index_bytes, aerospike_secondary_bytes,
+    SWEET_SPOT_BYTES, aerospike_index_bytes, aerospike_secondary_bytes, rewrite_factor,
 };
 
 use super::SizingOptions;
 use super::lint::lints;
 use super::measure::RecordMeasure;
 use super::model::{
-    BinSizing, CollectionSizing, IndexMemory, Lint, NamespaceSizing, RecordSizing, SetSizing,
-    ShardedSizing, Sizing, Total,
+    BinSizing, CollectionSizing, IndexMemory, Lint, NamespaceSizing, RecordSizing, Rewrite,
+    SetSizing, ShardedSizing, Sizing, Total,
 };
 use super::recommendation::{COPIES, Need, recommend, what_if};
 use super::remedy::SizeRemedy;
@@ -21,6 +21,9 @@ use super::size_histogram::{Distribution, histogram};
 use crate::verdict::sizing::{
     SetFacts, SizingHeadline, THRESHOLDS, heaviest_collection, helps, judge, shard_word,
 };
+
+/// What changes in a record without lists and maps: an integer.
+const INTEGER_BYTES: f64 = 8.0;
 
 /// Where the records come from.
 #[derive(Debug, Default)]
@@ -194,6 +197,7 @@ fn set_sizing(
             aerospike_bytes: aerospike_index_bytes(stats.records, COPIES),
             bytes: index_bytes_per_record.map(records_bytes),
         },
+        rewrites: rewrites(writes_per_s, &bytes, &bins),
         bytes,
         bins,
     };
@@ -213,6 +217,7 @@ fn need(case: &SetFacts<'_>) -> Need {
         .map(|(_, found)| found)
         .filter(|found| found.element_bytes() > 0.0);
     let judged = &stats.judged;
+    let lives = &stats.times_to_live_s;
     let is_small = judged.max() <= SWEET_SPOT_BYTES;
     let whole = ("record", judged.max(), judged.per_mille(990), remedy);
     let (subject, total_bytes, bytes_p99, remedy) = match collection {
@@ -239,6 +244,7 @@ fn need(case: &SetFacts<'_>) -> Need {
         writes_per_s: case.writes_per_s,
         retention_s: None,
         elements: None,
+        time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
         remedy: if is_small {
             SizeRemedy::Nothing
         } else {
@@ -306,6 +312,31 @@ fn collection(bin: &BinStats) -> Option<CollectionSizing> {
             count,
         }
     })
+}
+
+fn rewrites(writes_per_s: Option<f64>, bytes: &Distribution, bins: &[BinSizing]) -> Vec<Rewrite> {
+    let rewrite = |bin: Option<&str>, changed_bytes: f64| {
+        let factor_p99 = rewrite_factor(bytes.p99, changed_bytes);
+        Rewrite {
+            bin: bin.map(str::to_owned),
+            changed_bytes,
+            factor_p50: rewrite_factor(bytes.p50, changed_bytes),
+            factor_p99,
+            megabytes_per_s: writes_per_s.map(|rate| rate * bytes.p99 as f64 / 1e6),
+        }
+    };
+    let of_bin = |bin: &BinSizing| {
+        let found = bin
+            .collection
+            .as_ref()
+            .filter(|found| found.element_bytes > 0.0)?;
+        Some(rewrite(Some(&bin.bin), found.element_bytes))
+    };
+    let mut rewrites: Vec<Rewrite> = bins.iter().filter_map(of_bin).collect();
+    if rewrites.is_empty() && bytes.max > 0 {
+        rewrites.push(rewrite(None, INTEGER_BYTES));
+    }
+    rewrites
 }
 
 /// Returns the heaviest records of all sets.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::ROWS_SHOWN;
+use super::{ROWS_SHOWN, SETS_SHOWN};
 use crate::report::{ReportTable, bytes};
 use crate::sizing::model::{RecordSizing, SetSizing, ShardScenario, Sizing};
 use crate::sizing::recommendation::COPIES;
@@ -164,6 +164,23 @@ pub(super) fn namespaces(sizing: &Sizing) -> ReportTable {
         &sizing.namespaces,
         "namespace | records | damaged | index: index_bytes B | a record: index_bytes_per_record .1 | \
          on devices: device_bytes B | log written a byte: log_write_amplification .2",
+    )
+}
+
+pub(super) fn rewrites(sizing: &Sizing) -> ReportTable {
+    let sets = sizing.sets.iter().take(SETS_SHOWN);
+    let rows = sets.flat_map(|set| set.rewrites.iter().map(move |rewrite| (set, rewrite)));
+    let rows = rows.map(|(set, rewrite)| {
+        let element = |bin: &String| format!("an element of {bin}");
+        let bin = rewrite.bin.as_ref();
+        let changed = bin.map_or_else(|| "an integer".to_owned(), element);
+        (sizing.name(set), changed, rewrite)
+    });
+    ReportTable::of(
+        "Bytes written for each byte changed",
+        rows,
+        "set: 0 | changed: 1 | bytes changed: changed_bytes .1 | factor at p50: factor_p50 .0 | factor at p99: factor_p99 .0 | \
+         MB/s at p99: megabytes_per_s .2",
     )
 }
 

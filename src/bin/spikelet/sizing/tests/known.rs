@@ -232,6 +232,10 @@ fn what_is_worth_knowing_is_told() {
             ("large_collection_without_index", Some("plain"), 1),
         ]
     );
+    assert_eq!(
+        super::set(&sizing, "s").advice.time_to_live_s_p50,
+        Some(7_200)
+    );
 }
 
 #[test]
