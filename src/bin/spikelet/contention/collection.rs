@@ -5,7 +5,7 @@
 //! increments go to a [`ShardedCounter`]. For values that are replaced, and for counters by time,
 //! there is no handle.
 
-use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use spikelet::shard::ShardPolicy;
@@ -23,7 +23,8 @@ const BATCH: u64 = 4_096;
 /// One hot collection.
 pub(super) enum HotCollection {
     List(ShardedList<HoldingSet>),
-    Counter(ShardedCounter<HoldingSet>),
+    /// With how many increments are acknowledged.
+    Counter(ShardedCounter<HoldingSet>, AtomicU64),
     Timed(TimeShards<HoldingSet>),
 }
 
@@ -53,6 +54,7 @@ impl HotCollection {
             }
             (Write::Increment, RowLayout::Hashed(_)) => Self::Counter(
                 ShardedCounter::new_with(held, set, root, bin, policy)?.policy(by_hand),
+                AtomicU64::new(0),
             ),
             (Write::Put, _) | (Write::Increment, RowLayout::Timed(..)) => return Ok(None),
         };
@@ -66,19 +68,12 @@ impl HotCollection {
     /// What the store refuses.
     pub(super) fn activate(&self, shards: u32) -> Result<u64> {
         let shards = u64::from(shards);
-        let go_on = |_| ControlFlow::Continue(());
-        match self {
-            Self::List(list) => list
-                .shards()
-                .on_progress(go_on)
-                .activate(shards)
-                .map(|state| state.shards),
-            Self::Counter(counter) => {
-                let state = counter.shards().on_progress(go_on).activate(shards)?;
-                Ok(state.shards)
-            }
-            Self::Timed(_) => Ok(shards),
-        }
+        let state = match self {
+            Self::List(list) => list.shards().activate(shards)?,
+            Self::Counter(counter, _) => counter.shards().activate(shards)?,
+            Self::Timed(_) => return Ok(shards),
+        };
+        Ok(state.shards)
     }
 
     /// Does the write of this number. Returns whether it has changed anything: an element may be
@@ -89,25 +84,32 @@ impl HotCollection {
     pub(super) fn write(&self, route: &HotRoute, id: u64) -> Result<bool> {
         match self {
             Self::List(list) => list.add(route.child(id)),
-            Self::Counter(counter) => counter.add(1).map(|()| true),
+            Self::Counter(counter, acknowledged) => {
+                counter.add(1)?;
+                acknowledged.fetch_add(1, Ordering::SeqCst);
+                Ok(true)
+            }
             Self::Timed(timed) => timed.add(route.time(id), element(id)),
         }
     }
 
-    /// Reads the write with this number back: returns how often its element is there, or the sum of
-    /// a counter.
+    /// Reads the acknowledged write with this number back: returns whether its element is there
+    /// once, or the sum of a counter is not below the acknowledged increments.
     ///
     /// # Errors
     /// What the store answers.
-    pub(super) fn seen(&self, route: &HotRoute, id: u64) -> Result<u64> {
+    pub(super) fn seen(&self, route: &HotRoute, id: u64) -> Result<bool> {
         match self {
-            Self::List(list) => Ok(list.contains(&route.child(id))?.into()),
-            Self::Counter(counter) => Ok(counter.read()? as u64),
+            Self::List(list) => list.contains(&route.child(id)),
+            Self::Counter(counter, acknowledged) => {
+                let least = acknowledged.load(Ordering::SeqCst);
+                Ok(counter.read()? as u64 >= least)
+            }
             Self::Timed(timed) => {
                 let at = route.time(id);
                 let found = timed.window(at, at + Duration::from_micros(1))?;
                 let wanted = element(id);
-                Ok(found.iter().filter(|(_, found)| *found == wanted).count() as u64)
+                Ok(found.iter().filter(|(_, found)| *found == wanted).count() == 1)
             }
         }
     }
@@ -118,7 +120,7 @@ impl HotCollection {
     /// What the store answers.
     pub(super) fn sum(&self) -> Result<Option<u64>> {
         match self {
-            Self::Counter(counter) => Ok(Some(counter.read()? as u64)),
+            Self::Counter(counter, _) => Ok(Some(counter.read()? as u64)),
             Self::List(_) | Self::Timed(_) => Ok(None),
         }
     }
@@ -147,7 +149,7 @@ impl HotCollection {
                     }
                 }
             }
-            Self::Counter(_) => {}
+            Self::Counter(..) => {}
         }
         Ok(numbers)
     }

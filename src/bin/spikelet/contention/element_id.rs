@@ -24,7 +24,9 @@ pub(super) fn element(id: u64) -> Value {
 /// Returns when time shards say the element was added, in microseconds since 1970: its number in
 /// microseconds after the beginning of its bucket, which no bucket is too short for.
 const fn micros(bucket_begins_s: u64, id: u64) -> u64 {
-    bucket_begins_s * 1_000_000 + (id & (u32::MAX as u64 >> 1))
+    bucket_begins_s
+        .saturating_mul(1_000_000)
+        .saturating_add(id & (u32::MAX as u64 >> 1))
 }
 
 /// Returns when time shards say the element was added.

@@ -133,7 +133,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
     }
     let mut ledger = Ledger::default();
     // How often each write is under way, and which note says so.
-    let mut under_way: HashMap<(u32, u64), (u64, u64)> = HashMap::new();
+    let mut under_way: HashMap<(u32, u64), (usize, u64)> = HashMap::new();
     let mut notes = Vec::new();
     file.read_to_end(&mut notes)?;
     // A process may be killed between its last note and the acknowledgement.
@@ -153,7 +153,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
             known => {
                 *sent = sent.saturating_sub(1);
                 if known == WriteState::Acknowledged as u64 {
-                    let route = HotRoute::noted(case.layout, key, id, begins_s)?;
+                    let route = HotRoute::at(case.layout, key, id, begins_s);
                     ledger.acknowledge(&case, route, id);
                     if case.settings.write == Write::Put {
                         let puts = ledger.puts.entry(route).or_default();
@@ -163,11 +163,9 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
             }
         }
     }
-    under_way.retain(|_, (sent, _)| *sent > 0);
-    ledger.in_doubt = under_way.values().map(|(sent, _)| *sent).sum();
-    if case.settings.write == Write::Put {
-        ledger.puts_in_doubt = under_way.into_keys().map(|(_, id)| id).collect();
-    }
+    let in_doubt = under_way.into_iter();
+    let each = in_doubt.flat_map(|((_, id), (sent, _))| std::iter::repeat_n(id, sent));
+    ledger.in_doubt = each.collect();
     Ok((case, ledger))
 }
 
@@ -197,14 +195,14 @@ mod tests {
         note(WriteState::Refused, 4);
         let (read_case, ledger) = read(dir.path()).unwrap();
         assert_eq!(read_case, case);
-        assert_eq!((ledger.elements, ledger.in_doubt), (vec![1, 2, 3], 1));
+        assert_eq!((ledger.elements, ledger.in_doubt), (vec![1, 2, 3], vec![5]));
         let on_place = (1..=3).filter(|id| route(*id) == route(1)).count();
         assert_eq!(ledger.acked[&route(1)], on_place as u64);
         // Killed while it wrote.
         let path = dir.path().join(FILE);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(read(dir.path()).unwrap().1.in_doubt, 2);
+        assert_eq!(read(dir.path()).unwrap().1.in_doubt.len(), 2);
         assert!(Journal::create(dir.path(), &case).is_err(), "there is one");
         assert!(read(&dir.path().join("other")).is_err());
     }

@@ -21,9 +21,7 @@ pub(super) struct Ledger {
     /// Elements that were taken out to keep the lists short, with their hot keys: each was found.
     pub(super) trimmed: Vec<(u32, u32)>,
     /// Writes of which it is not known whether they were applied.
-    pub(super) in_doubt: u64,
-    /// Puts among them.
-    pub(super) puts_in_doubt: Vec<u64>,
+    pub(super) in_doubt: Vec<u64>,
     /// The acknowledged puts to each record; of a row that is looked at again.
     pub(super) puts: HashMap<HotRoute, PutHistory>,
     /// How often a write was read back right after its acknowledgement.
@@ -56,8 +54,7 @@ impl Ledger {
         self.elements.extend(other.elements);
         self.repeated += other.repeated;
         self.trimmed.extend(other.trimmed);
-        self.in_doubt += other.in_doubt;
-        self.puts_in_doubt.extend(other.puts_in_doubt);
+        self.in_doubt.extend(other.in_doubt);
         self.read_back += other.read_back;
         self.unseen += other.unseen;
         self.suspects.extend(other.suspects);
@@ -148,7 +145,7 @@ impl Correctness {
             sum.lost += acked.saturating_sub(found);
             surplus += found.saturating_sub(*acked);
         }
-        sum.duplicates = surplus.saturating_sub(ledger.in_doubt);
+        sum.duplicates = surplus.saturating_sub(ledger.in_doubt.len() as u64);
         sum.invisible = ledger.unseen;
         sum
     }
@@ -183,7 +180,7 @@ impl Correctness {
         sum.lost = acked.len() as u64 - sum.found + beforehand.count() - still_there;
         let never_acked = found.difference(&acked).count() as u64;
         // One that was said to be there already had been added by a call that did not say so.
-        let unsaid = ledger.in_doubt + ledger.repeated;
+        let unsaid = ledger.in_doubt.len() as u64 + ledger.repeated;
         sum.duplicates =
             times - found.len() as u64 + never_acked.saturating_sub(unsaid) + ledger.repeated;
         sum.duplicates += times_before - still_there;
@@ -206,7 +203,7 @@ impl Correctness {
         Self {
             acknowledged: ledger.acknowledged(),
             read_back: ledger.read_back,
-            in_doubt: ledger.in_doubt,
+            in_doubt: ledger.in_doubt.len() as u64,
             ..Self::default()
         }
     }
@@ -245,7 +242,7 @@ mod tests {
     fn what_is_in_doubt_may_have_been_applied() {
         let ledger = Ledger {
             acked: HashMap::from([(route(0), 10)]),
-            in_doubt: 2,
+            in_doubt: vec![8, 9],
             ..Ledger::default()
         };
         assert!(Correctness::of_counts(&ledger, |_| 12).holds());

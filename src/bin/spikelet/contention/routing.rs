@@ -1,6 +1,5 @@
 //! Which record a write goes to: one function, for the simulation and for the engine.
 
-use std::io;
 use std::time::{Duration, SystemTime};
 
 use spikelet::Value;
@@ -33,26 +32,8 @@ impl HotRoute {
         Self::at(layout, key, id, (now_ms + EPOCH_2010_MS) / 1_000)
     }
 
-    /// Returns the record for a time in seconds since 1970 that a journal holds, such as the
-    /// beginning of its bucket.
-    ///
-    /// # Errors
-    /// A time after the year 9999, in layouts with time: the journal is damaged.
-    pub(super) fn noted(layout: RowLayout, key: u32, id: u64, at_s: u64) -> io::Result<Self> {
-        if let RowLayout::Timed(width, _) = layout {
-            let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at_s));
-            at.and_then(|at| width.bucket_name(at).ok())
-                .ok_or_else(|| {
-                    io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        format!("it has a write {at_s} s after 1970, which is past the year 9999: it is damaged"),
-                    )
-                })?;
-        }
-        Ok(Self::at(layout, key, id, at_s))
-    }
-
-    fn at(layout: RowLayout, key: u32, id: u64, at_s: u64) -> Self {
+    /// Returns the record for a time in seconds since 1970, such as the beginning of its bucket.
+    pub(super) fn at(layout: RowLayout, key: u32, id: u64, at_s: u64) -> Self {
         let bucket = match layout {
             RowLayout::Hashed(_) => None,
             RowLayout::Timed(width, _) => Some((width, at_s - at_s % width.duration().as_secs())),
@@ -121,12 +102,11 @@ impl HotRoute {
     pub(super) fn record_key(&self) -> String {
         let mut key = format!("{KEY_PREFIX}{}", self.key);
         if let Some((width, begins_s)) = self.bucket {
-            let begins = SystemTime::UNIX_EPOCH + Duration::from_secs(begins_s);
+            let begins = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(begins_s));
+            let name = begins.and_then(|begins| width.bucket_name(begins).ok());
             key.push(':');
-            // Clocks show years of four digits, and a journal's times are checked.
-            let name = width.bucket_name(begins);
-            debug_assert!(name.is_ok(), "{name:?}");
-            key.push_str(&name.unwrap_or_else(|_| begins_s.to_string()));
+            // A time past the year 9999 is that of a damaged journal, and no record has this key.
+            key.push_str(&name.unwrap_or_else(|| begins_s.to_string()));
         }
         if let Some(shard) = self.shard {
             key.push_str(&format!(":{shard}"));
@@ -158,15 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn a_noted_time_past_the_year_9999_is_refused() {
-        let noted = |layout: &str, at_s| HotRoute::noted(layout.parse().unwrap(), 0, 1, at_s);
-        assert_eq!(
-            noted("hourly", 0).unwrap().record_key(),
-            "hot0:1970-01-01-00"
-        );
+    fn a_time_past_the_year_9999_names_no_bucket() {
+        let at = |layout: &str, at_s| HotRoute::at(layout.parse().unwrap(), 0, 1, at_s);
+        assert_eq!(at("hourly", 0).record_key(), "hot0:1970-01-01-00");
         for at_s in [300_000_000_000, u64::MAX] {
-            assert!(noted("hourly", at_s).is_err());
-            assert_eq!(noted("1", at_s).unwrap().record_key(), "hot0");
+            let begins_s = at_s - at_s % 3_600;
+            let name = format!("hot0:{begins_s}");
+            assert_eq!(at("hourly", at_s).record_key(), name);
+            assert!(at("hourly+8", at_s).record_key().starts_with(&name));
+            assert_eq!(at("1", at_s).record_key(), "hot0");
         }
     }
 

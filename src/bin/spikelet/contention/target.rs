@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spikelet::operations::{add, get_bin, lists, put};
 use spikelet::storage::ManualClock;
 use spikelet::{
-    Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig, Operation,
+    Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig, Operation,
     RecordSet, Store, Value, WritePolicy,
 };
 
@@ -53,7 +53,9 @@ const VIRTUAL_START_MS: u64 = 1_767_225_600_000 - EPOCH_2010_MS;
 /// The hot records of one row, in a store of their own.
 pub(super) struct HotTarget {
     case: Case,
-    home: Home,
+    /// The store of the row alone; `None` on a cluster.
+    store: Option<Store>,
+    place: Place,
     pub(super) held: HoldingSet,
     policy: WritePolicy,
     /// The clock of a virtual run.
@@ -70,19 +72,8 @@ pub(super) struct HotTarget {
     trimming: AtomicBool,
     trims: AtomicU64,
     puts: put_history::PutHistories,
-    /// How many increments of each hot key's collection are acknowledged.
-    increments: Vec<AtomicU64>,
     /// The ledger of a store on disk.
     journal: Option<Journal>,
-}
-
-/// Where the records of a row are.
-enum Home {
-    /// In a store of the row's own.
-    Store(Store),
-    /// In a set of a cluster, which the rows of a run have one after the other.
-    #[cfg(feature = "cluster")]
-    Cluster(Arc<ScratchSet>),
 }
 
 impl HotTarget {
@@ -163,7 +154,7 @@ impl HotTarget {
             .override_shards(true);
         let mut target = Self::with(
             case,
-            Home::Store(store),
+            (Some(store), Place::Embedded),
             HoldingSet::new(records, gates),
             policy,
         )?;
@@ -176,13 +167,18 @@ impl HotTarget {
         let held = HoldingSet::new(scratch.records().clone(), None);
         Self::with(
             case,
-            Home::Cluster(Arc::clone(scratch)),
+            (None, Place::Cluster(Arc::clone(scratch))),
             held,
             scratch::policy(),
         )
     }
 
-    fn with(case: &Case, home: Home, held: HoldingSet, policy: WritePolicy) -> Result<Self> {
+    fn with(
+        case: &Case,
+        (store, place): (Option<Store>, Place),
+        held: HoldingSet,
+        policy: WritePolicy,
+    ) -> Result<Self> {
         let settings = &case.settings;
         let shards = case.layout.live_shards();
         let keys = 0..settings.hot_keys;
@@ -193,14 +189,14 @@ impl HotTarget {
             RowLayout::Hashed(_) => each.map(|route| route.record_key()).collect(),
             RowLayout::Timed(..) => Vec::new(),
         };
-        let increments = keys.clone().map(|_| AtomicU64::new(0)).collect();
         let collections = keys
             .filter_map(|key| HotCollection::new(case, &held, [SET, BIN], key, &policy).transpose())
             .collect::<spikelet::Result<_>>()?;
         let lists = settings.hot_keys as usize * shards as usize;
         Ok(Self {
             case: case.clone(),
-            home,
+            store,
+            place,
             policy,
             collections,
             clock: None,
@@ -210,7 +206,6 @@ impl HotTarget {
             trimming: AtomicBool::new(false),
             trims: AtomicU64::new(0),
             puts: put_history::PutHistories::default(),
-            increments,
             journal: None,
             held,
         })
@@ -336,11 +331,7 @@ impl HotTarget {
                 match self.case.settings.write {
                     Write::AddUnique => self.trim(&route, ledger),
                     Write::Put => self.puts.acknowledge(route, id, sent),
-                    Write::Increment => {
-                        if let Some(count) = self.increments.get(route.key as usize) {
-                            count.fetch_add(1, Ordering::SeqCst);
-                        }
-                    }
+                    Write::Increment => {}
                 }
                 Ok(())
             }
@@ -351,10 +342,7 @@ impl HotTarget {
             }
             Err(error) => {
                 if error.in_doubt() {
-                    ledger.in_doubt += 1;
-                    if self.case.settings.write == Write::Put {
-                        ledger.puts_in_doubt.push(id);
-                    }
+                    ledger.in_doubt.push(id);
                 } else {
                     self.note(WriteState::Refused, &route, id)?;
                 }
@@ -449,13 +437,11 @@ impl HotTarget {
             ledger.unseen += u64::from(!is_seen);
             return Ok(());
         };
-        let count = self.increments.get(route.key as usize);
-        let acknowledged = count.map_or(0, |count| count.load(Ordering::SeqCst));
-        let seen = collection.seen(route, id)?;
-        if self.case.settings.write == Write::Increment {
-            ledger.unseen += u64::from(seen < acknowledged);
-        } else if seen != 1 {
-            ledger.suspects.push(id as u32);
+        if !collection.seen(route, id)? {
+            match self.case.settings.write {
+                Write::AddUnique => ledger.suspects.push(id as u32),
+                Write::Put | Write::Increment => ledger.unseen += 1,
+            }
         }
         Ok(())
     }
@@ -483,61 +469,39 @@ impl HotTarget {
                 let sum = |route: &HotRoute| sums.get(&route.key).copied().unwrap_or(0);
                 Ok(Correctness::of_counts(ledger, sum))
             }
-            (write, true) => self.check_records(ledger, write),
+            (_, true) => self.check_records(ledger),
         }
     }
 
-    fn check_records(&self, ledger: &Ledger, write: Write) -> Result<Correctness> {
-        let mut counts: HashMap<String, u64> = HashMap::new();
-        let mut last: HashMap<String, Option<u64>> = HashMap::new();
-        self.records().scan_records(&mut |record| {
-            let Some(Key::String(name)) = record.key() else {
-                return;
+    /// Compares plain records: the sums of increments, or how often and by which put each was
+    /// replaced.
+    fn check_records(&self, ledger: &Ledger) -> Result<Correctness> {
+        let (mut counts, mut replaced) = (HashMap::new(), 0);
+        for (route, acked) in &ledger.acked {
+            let read = [get_bin(BIN)];
+            let found = self.with_name(route, |key| {
+                self.records().operate_on(&self.policy, key, &read)
+            });
+            let found = match found {
+                Err(Error::NotFound { .. }) => continue,
+                found => found?,
             };
-            let count = match record.get(BIN) {
-                Some(Value::Int(count)) => count as u64,
-                Some(_) => u64::from(record.generation()),
+            let count = match found.value(0) {
+                Some(Value::Int(count)) => *count as u64,
+                Some(_) => writes_of_generation(found.generation.into(), *acked),
                 None => 0,
             };
-            counts.insert(name.to_string(), count);
-            last.insert(
-                name.to_string(),
-                record.get(BIN).as_ref().and_then(put_history::number),
-            );
-        })?;
-        let count_of = |route: &HotRoute| counts.get(&route.record_key()).copied().unwrap_or(0);
-        // A value without room for its write's number says nothing.
-        let is_replaced = |route: &HotRoute| {
-            let Some(last) = last
-                .get(&route.record_key())
-                .filter(|_| count_of(route) > 0)
-            else {
-                return false;
-            };
-            let known = ledger.puts.get(route).cloned();
-            let known = known.or_else(|| self.puts.of(route)).unwrap_or_default();
-            let may_be = |id: &u64| known.may_be_last(*id) || ledger.puts_in_doubt.contains(id);
-            !last.as_ref().is_some_and(may_be)
-        };
-        let replaced = match write == Write::Put && self.payload.len() >= put_history::NUMBER_BYTES
-        {
-            true => ledger
-                .acked
-                .keys()
-                .filter(|route| is_replaced(route))
-                .count() as u64,
-            false => 0,
-        };
-        let found = Correctness::of_counts(ledger, |route| {
-            let count = count_of(route);
-            if write == Write::Put {
-                let acked = ledger.acked.get(route).copied().unwrap_or(0);
-                writes_of_generation(count, acked)
-            } else {
-                count
+            counts.insert(*route, count);
+            // A value without room for its write's number says nothing.
+            if let Some(last) = found.value(0).and_then(put_history::number) {
+                let known = ledger.puts.get(route).cloned();
+                let known = known.or_else(|| self.puts.of(route)).unwrap_or_default();
+                let may_be = known.may_be_last(last) || ledger.in_doubt.contains(&last);
+                replaced += u64::from(!may_be);
             }
-        });
-        Ok(found.with_replaced(replaced))
+        }
+        let count = |route: &HotRoute| counts.get(route).copied().unwrap_or(0);
+        Ok(Correctness::of_counts(ledger, count).with_replaced(replaced))
     }
 
     /// Closes the store, or leaves the set of a cluster as it was before the row.
@@ -545,10 +509,13 @@ impl HotTarget {
     /// # Errors
     /// If it cannot be closed or cleared.
     pub(super) fn close(self) -> Result<()> {
-        match self.home {
-            Home::Store(store) => Ok(store.close()?),
+        if let Some(store) = self.store {
+            store.close()?;
+        }
+        match self.place {
+            Place::Embedded => Ok(()),
             #[cfg(feature = "cluster")]
-            Home::Cluster(scratch) => match self.case.layout {
+            Place::Cluster(scratch) => match self.case.layout {
                 RowLayout::Hashed(_) => {
                     let roots =
                         (0..self.case.settings.hot_keys).map(|key| HotRoute::hashed(key, 1, 0));

@@ -27,7 +27,7 @@ fn an_element_is_in_the_record_of_its_place_and_where_its_handle_looks() {
                 .operate_on(&WritePolicy::default(), &name.as_str().into(), &[find])
                 .unwrap();
             assert_eq!(found.value(0), Some(&Value::Int(1)), "{layout} {id} {name}");
-            assert_eq!(target.collections[1].seen(&route, id).unwrap(), 1);
+            assert!(target.collections[1].seen(&route, id).unwrap());
         }
         assert_eq!(target.collections[1].numbers().unwrap().len(), 120);
     }
@@ -93,13 +93,13 @@ fn a_put_that_another_had_replaced_is_no_last_value_and_is_not_seen_by_its_succe
             .operate_on(&WritePolicy::default(), &name.as_str().into(), &[stale])
             .unwrap();
         // Its generation is that of four puts.
-        ledger.in_doubt = 1;
+        ledger.in_doubt.push(73);
         let found = target.check(&ledger).unwrap();
         assert_eq!((found.found, found.lost, found.duplicates), (2, 1, 0));
         assert_eq!(found.invisible, 0);
         target.read_back(&route, 72, &mut ledger).unwrap();
         assert_eq!(target.check(&ledger).unwrap().invisible, 1);
-        ledger.puts_in_doubt.push(71);
+        ledger.in_doubt.push(71);
         assert_eq!(target.check(&ledger).unwrap().lost, 0);
     }
 }
