@@ -1,7 +1,6 @@
 //! Cases: what each row of the report measures.
 
 use std::num::ParseIntError;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,15 +15,11 @@ use crate::units::time;
 
 /// The most closed-loop writers: each is a thread.
 pub(crate) const WRITERS_MAX: usize = 1_024;
-/// The most hot keys.
-pub(crate) const HOT_KEYS_MAX: u32 = 100_000;
 /// The highest rate of an open loop, in writes a second: each arrival is drawn and kept beforehand.
 pub(crate) const RATE_MAX: f64 = 1_000_000.0;
 /// The most arrivals of one open-loop case.
 pub(crate) const ARRIVALS_MAX: f64 = 20_000_000.0;
 
-/// Longer holds would say nothing about records; in milliseconds.
-const HOLD_MS: RangeInclusive<f64> = 0.0..=60_000.0;
 /// How long a writer rests after a first refusal unless more is said.
 const PAUSE: Duration = Duration::from_micros(100);
 /// A rest doubles so often at most: from 100 us to 102.4 ms.
@@ -121,10 +116,10 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
     pub(crate) payload: usize,
     /// How many hot keys there are.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) hot_keys: u32,
     /// How unevenly they are written: the k-th as often as 1 / k^THETA.
-    #[arg(long, value_name = "THETA", default_value_t = 0.0)]
+    #[arg(long, value_name = "THETA", default_value_t = 0.0, value_parser = zipf)]
     pub(crate) zipf: f64,
     /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -173,11 +168,21 @@ pub(crate) struct Settings {
 
 const PRESENT: ArgPredicate = ArgPredicate::IsPresent;
 
+/// Longer holds, a minute, would say nothing about records.
 fn hold(text: &str) -> Result<Duration, String> {
-    let ms: Option<f64> = text.parse().ok();
-    let held = ms.filter(|ms| HOLD_MS.contains(ms));
-    let held = held.map(|ms| Duration::from_secs_f64(ms / 1e3));
-    held.ok_or_else(|| format!("expected milliseconds, 0 to {}", HOLD_MS.end()))
+    Ok(Duration::from_secs_f64(
+        up_to(60_000, "milliseconds", text)? / 1e3,
+    ))
+}
+
+fn zipf(text: &str) -> Result<f64, String> {
+    up_to(10, "a number", text)
+}
+
+fn up_to(most: u32, what: &str, text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    let within = number.filter(|number| (0.0..=f64::from(most)).contains(number));
+    within.ok_or_else(|| format!("expected {what}, 0 to {most}"))
 }
 
 fn count(text: &str) -> Result<usize, &'static str> {
@@ -249,31 +254,6 @@ impl Settings {
         Zipf::new(self.hot_keys, self.zipf).first_share()
     }
 
-    /// Estimates what the records of a row come to at most, in bytes.
-    fn estimated_bytes(&self, load: Arrivals, layout: RowLayout, rate_max: f64) -> u64 {
-        /// An element with its time and its place in an index.
-        const ELEMENT_BYTES: u64 = 32;
-        /// Header, key and description of a record.
-        const RECORD_BYTES: u64 = 256;
-        let keys = u64::from(self.hot_keys);
-        // A row may see the end of a bucket of time, and the root is a record beside its shards.
-        let (buckets, shards) = match layout {
-            RowLayout::Hashed(shards) => (1, shards),
-            RowLayout::Timed(_, shards) => (2, shards),
-        };
-        let records = keys * (1 + buckets * u64::from(shards));
-        let rate = match load {
-            Arrivals::Open { rate } => rate,
-            Arrivals::Closed { .. } => rate_max,
-        };
-        let written = (rate * (self.duration + self.warm_up).as_secs_f64()) as u64;
-        let elements = match self.write {
-            Write::AddUnique => keys * buckets * u64::from(self.elements) + written,
-            Write::Put | Write::Increment => 0,
-        };
-        records * (RECORD_BYTES + self.payload as u64) + elements * ELEMENT_BYTES
-    }
-
     /// Checks one case, and the settings with it.
     ///
     /// # Errors
@@ -301,18 +281,6 @@ impl Settings {
         if !why.is_empty() {
             return Err(why.to_owned());
         }
-        if let Some(cluster) = &self.cluster {
-            cluster.check(self, load, layout)?;
-        }
-        if !(1..=HOT_KEYS_MAX).contains(&self.hot_keys) {
-            return Err(format!(
-                "--hot-keys {}: 1 to {HOT_KEYS_MAX} are possible",
-                self.hot_keys
-            ));
-        }
-        if !(0.0..=10.0).contains(&self.zipf) {
-            return Err(format!("--zipf {}: 0 to 10 are possible", self.zipf));
-        }
         match load {
             Arrivals::Open { rate } => {
                 if !(rate > 0.0 && rate <= RATE_MAX) {
@@ -339,11 +307,15 @@ impl Settings {
                 }
             }
         }
-        Ok(Case {
+        let case = Case {
             load,
             layout,
             settings: self.clone(),
-        })
+        };
+        if let Some(cluster) = &self.cluster {
+            cluster.check(&case)?;
+        }
+        Ok(case)
     }
 }
 
@@ -352,13 +324,14 @@ impl ClusterSettings {
     pub(super) const WRITERS_MAX: usize = 200;
 
     /// Refuses loads that are too much for a cluster in use.
-    fn check(&self, settings: &Settings, load: Arrivals, layout: RowLayout) -> Result<(), String> {
-        let sendings = 1.0 + f64::from(settings.retries);
-        match load {
+    fn check(&self, case: &Case) -> Result<(), String> {
+        let retries = case.settings.retries;
+        let sendings = 1.0 + f64::from(retries);
+        match case.load {
             Arrivals::Open { rate } if rate * sendings > self.rate_max => {
                 return Err(format!(
-                    "--rate {rate} with {} retries: a cluster takes {} writes a second at most from this command; --max-rate allows more",
-                    settings.retries, self.rate_max
+                    "--rate {rate} with {retries} retries: a cluster takes {} writes a second at most from this command; --max-rate allows more",
+                    self.rate_max
                 ));
             }
             Arrivals::Closed { writers } if writers > Self::WRITERS_MAX => {
@@ -369,11 +342,11 @@ impl ClusterSettings {
             }
             _ => {}
         }
-        let bytes = settings.estimated_bytes(load, layout, self.rate_max);
+        let bytes = case.estimated_bytes();
         if bytes > self.bytes_max {
             return Err(format!(
-                "--shards {layout}: the records of a row may come to {} bytes, and {} are allowed: lower --elements, --payload or --hot-keys; --max-size allows more",
-                bytes, self.bytes_max
+                "--shards {}: the records of a row may come to {bytes} bytes, and {} are allowed: lower --elements, --payload or --hot-keys; --max-size allows more",
+                case.layout, self.bytes_max
             ));
         }
         Ok(())
@@ -382,11 +355,29 @@ impl ClusterSettings {
 
 impl Case {
     /// Estimates what the records of the row come to at most, in bytes.
-    #[cfg(feature = "cluster")]
     pub(crate) fn estimated_bytes(&self) -> u64 {
-        let rate_max = self.settings.cluster.as_ref().map_or(0.0, |it| it.rate_max);
-        self.settings
-            .estimated_bytes(self.load, self.layout, rate_max)
+        /// An element with its time and its place in an index.
+        const ELEMENT_BYTES: u64 = 32;
+        /// Header, key and description of a record.
+        const RECORD_BYTES: u64 = 256;
+        let settings = &self.settings;
+        let keys = u64::from(settings.hot_keys);
+        // A row may see the end of a bucket of time, and the root is a record beside its shards.
+        let buckets = match self.layout {
+            RowLayout::Hashed(_) => 1,
+            RowLayout::Timed(..) => 2,
+        };
+        let records = keys * (1 + buckets * u64::from(self.layout.live_shards()));
+        let rate = match self.load {
+            Arrivals::Open { rate } => rate,
+            Arrivals::Closed { .. } => settings.cluster.as_ref().map_or(0.0, |it| it.rate_max),
+        };
+        let written = (rate * (settings.duration + settings.warm_up).as_secs_f64()) as u64;
+        let elements = match settings.write {
+            Write::AddUnique => keys * buckets * u64::from(settings.elements) + written,
+            Write::Put | Write::Increment => 0,
+        };
+        records * (RECORD_BYTES + settings.payload as u64) + elements * ELEMENT_BYTES
     }
 
     /// Returns the name of the case's files: `open-50_shards-8`, `closed-16_shards-hourly`.
