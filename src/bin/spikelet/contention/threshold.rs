@@ -127,36 +127,22 @@ impl fmt::Display for RowCondition {
 }
 
 impl RowCondition {
-    /// Returns the least and the greatest value that the metric of a row or phase may have; `None`:
-    /// not known. Times are compared as the table shows them: a histogram answers with the upper
-    /// edge of a bucket. A phase may be too short for a percentile, and no longer run makes it
-    /// longer: its longest write is a bound then.
-    fn range(&self, row: &ReportRow, phase: Option<&Phase>) -> Option<(f64, f64)> {
+    /// Returns whether the condition holds; `None` where no write was acknowledged, or too few to
+    /// judge. Times are compared as the table shows them: a histogram answers with the upper edge of
+    /// a bucket. A phase may be too short for a percentile, and no longer run makes it longer: its
+    /// longest write stands for it.
+    fn holds(&self, row: &ReportRow, phase: Option<&Phase>) -> Option<bool> {
         let figures = phase.map_or(&row.figures, |phase| &phase.figures);
-        let (value, is_bound) = match self.metric {
-            ThresholdMetric::OfRow(read) => (read(row) as f64, false),
-            ThresholdMetric::Number(read) => (read(figures), false),
+        let value = match self.metric {
+            ThresholdMetric::OfRow(read) => read(row) as f64,
+            ThresholdMetric::Number(read) => read(figures),
             ThresholdMetric::Time(_) if figures.acked == 0 => return None,
-            ThresholdMetric::Time(read) => match micros_as_shown(read(figures)) {
-                micros if micros.is_nan() && phase.is_some() => {
-                    (micros_as_shown(figures.max_us), true)
-                }
-                micros => (micros, false),
+            ThresholdMetric::Time(read) => match read(figures) {
+                micros if micros.is_nan() && phase.is_some() => micros_as_shown(figures.max_us),
+                micros => micros_as_shown(micros),
             },
         };
-        (!value.is_nan()).then_some((if is_bound { 0.0 } else { value }, value))
-    }
-
-    /// Returns whether the condition holds; `None` where no write was acknowledged, or too few to
-    /// judge.
-    fn holds(&self, row: &ReportRow, phase: Option<&Phase>) -> Option<bool> {
-        let (least, most) = self.range(row, phase)?;
-        let holds = |value: f64| (self.comparison)(&value, &self.limit);
-        // Known if it is the same at both ends, and at the limit between them.
-        let is_between = least < self.limit && self.limit < most;
-        let is_known =
-            holds(least) == holds(most) && (!is_between || holds(self.limit) == holds(most));
-        is_known.then(|| holds(most))
+        (!value.is_nan()).then(|| (self.comparison)(&value, &self.limit))
     }
 
     /// Returns the parts of a row that are judged: the row, which is `None`; or its phases in which
