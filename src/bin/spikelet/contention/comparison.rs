@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use statrs::statistics::Statistics as _;
 
 use super::case::{Case, Settings};
 use super::format::{load, shards};
@@ -157,7 +158,7 @@ impl ComparedFigure {
         let Some(found) = Difference::of(before, now) else {
             return ChangeVerdict::TooFewRepeats;
         };
-        let is_noise = found.by.abs() <= (mean(before).abs() * noise).max(self.least);
+        let is_noise = found.by.abs() <= (before.mean().abs() * noise).max(self.least);
         let is_chance = found.chance >= FALSE_ALARMS / figures.max(1) as f64;
         if is_noise || is_chance {
             ChangeVerdict::Unchanged
@@ -186,11 +187,10 @@ impl Difference {
         if before.len().min(now.len()) < REPEATS_MIN {
             return None;
         }
-        let by = mean(now) - mean(before);
+        let by = now.mean() - before.mean();
         let [a, b] = [before, now].map(|values| {
-            let squares = values.iter().map(|value| (value - mean(values)).powi(2));
-            let freedom = values.len() as f64 - 1.0;
-            (squares.sum::<f64>() / freedom / (freedom + 1.0), freedom)
+            let count = values.len() as f64;
+            (values.variance() / count, count - 1.0)
         });
         let squared = a.0 + b.0;
         let freedom = squared * squared / (a.0 * a.0 / a.1 + b.0 * b.0 / b.1);
@@ -209,10 +209,6 @@ impl Difference {
             chance: 2.0 * t.sf(by.abs()),
         })
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 impl OtherRun {
@@ -308,7 +304,8 @@ impl OtherRun {
         let (before, now) = (figure.of(&old.repeats), figure.of(&row.repeats));
         let both = before.as_deref().zip(now.as_deref());
         let difference = both.and_then(|(before, now)| Difference::of(before, now));
-        let [before_mean, now_mean] = [&before, &now].map(|values| values.as_deref().map(mean));
+        let [before_mean, now_mean] =
+            [&before, &now].map(|values| values.as_deref().map(|values| values.mean()));
         let part = |(was, is): (f64, f64)| (was != 0.0).then(|| (is - was) / was);
         Change {
             kind: row.kind.clone(),
