@@ -44,40 +44,33 @@ pub(crate) enum Word {
 }
 
 impl Word {
+    /// Returns the word as reports and JSON write it, and its colour.
+    const fn form(self) -> (&'static str, Severity) {
+        match self {
+            Self::TooShort => ("TOO SHORT", Severity::Watch),
+            Self::Ok => ("OK", Severity::Good),
+            Self::Watch => ("WATCH", Severity::Watch),
+            Self::Slow => ("SLOW", Severity::Watch),
+            Self::Machine => ("MACHINE", Severity::Watch),
+            Self::NotTheRecord => ("NOT THE RECORD", Severity::Watch),
+            Self::Busy => ("BUSY", Severity::Bad),
+            Self::Overload => ("OVERLOAD", Severity::Bad),
+            Self::Remodel => ("REMODEL", Severity::Bad),
+            Self::Shard => ("SHARD", Severity::Bad),
+            Self::Nothing => ("NOTHING", Severity::Bad),
+            Self::Lost => ("LOST", Severity::Bad),
+            Self::Fail => ("FAIL", Severity::Bad),
+        }
+    }
+
     /// Returns the word as reports and JSON write it.
     pub(crate) const fn text(self) -> &'static str {
-        match self {
-            Self::TooShort => "TOO SHORT",
-            Self::Ok => "OK",
-            Self::Watch => "WATCH",
-            Self::Slow => "SLOW",
-            Self::Machine => "MACHINE",
-            Self::NotTheRecord => "NOT THE RECORD",
-            Self::Busy => "BUSY",
-            Self::Overload => "OVERLOAD",
-            Self::Remodel => "REMODEL",
-            Self::Shard => "SHARD",
-            Self::Nothing => "NOTHING",
-            Self::Lost => "LOST",
-            Self::Fail => "FAIL",
-        }
+        self.form().0
     }
 
     /// Returns the colour of the word.
     pub(crate) const fn level(self) -> Severity {
-        match self {
-            Self::Ok => Severity::Good,
-            Self::TooShort | Self::Watch | Self::Slow | Self::Machine | Self::NotTheRecord => {
-                Severity::Watch
-            }
-            Self::Busy
-            | Self::Overload
-            | Self::Remodel
-            | Self::Shard
-            | Self::Nothing
-            | Self::Lost
-            | Self::Fail => Severity::Bad,
-        }
+        self.form().1
     }
 
     /// Returns whether a program that ends with this word ends with exit code 1.
