@@ -6,7 +6,7 @@
 //! there is no handle.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use spikelet::shard::ShardPolicy;
 use spikelet::{Result, ShardedCounter, ShardedList, TimeShards, Value, WritePolicy};
@@ -16,9 +16,6 @@ use super::element_id::{element, number};
 use super::hold::HoldingSet;
 use super::layout::RowLayout;
 use super::routing::HotRoute;
-
-/// Elements that are read at once when all are.
-const BATCH: u64 = 4_096;
 
 /// One hot collection.
 pub(super) enum HotCollection {
@@ -139,15 +136,8 @@ impl HotCollection {
                 }
             }
             Self::Timed(timed) => {
-                let mut cursor: Option<(SystemTime, Value)> = None;
-                loop {
-                    let page = timed.page_after(cursor.as_ref(), BATCH)?;
-                    page.iter().for_each(|(_, element)| take(element));
-                    match page.into_iter().next_back() {
-                        Some(last) => cursor = Some(last),
-                        None => break,
-                    }
-                }
+                let all = timed.range(..).all()?;
+                all.iter().for_each(|(_, element)| take(element));
             }
             Self::Counter(..) => {}
         }
