@@ -35,7 +35,7 @@ pub struct Operation {
 
 /// The action of an operation on its bin or record.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum OperationAction {
+pub(crate) enum OperationAction {
     Read,
     ReadAll,
     Write(Value),
@@ -182,6 +182,16 @@ impl Operation {
             Ok(bin) => Ok(bin),
             Err(name) => Err(Error::BinName(name.clone())),
         }
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) const fn action(&self) -> &OperationAction {
+        &self.action
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) const fn reads_all(&self) -> bool {
+        matches!(self.action, OperationAction::ReadAll)
     }
 
     /// True if the operation changes the record; one such makes the transaction a write.
