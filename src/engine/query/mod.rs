@@ -319,10 +319,11 @@ impl Query {
         self.page(|record| {
             Ok(QueriedRecord {
                 digest: record.digest,
-                record: Record::new(
+                record: Record::with_bins(
                     record.metadata,
                     record.stored_key(),
-                    &record.view.select(bins),
+                    record.view.as_bytes(),
+                    bins,
                 )?,
             })
         })
