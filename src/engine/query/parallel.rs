@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::super::core::ScannedRecord;
 use super::super::threads::{each_partition, in_threads, processors};
 use super::run::TakenEntries;
-use super::sharded::MetRoots;
+use super::sharded::{EntrySearch, MetRoots};
 use super::{Query, QuerySource};
 use crate::{Error, Result};
 
@@ -93,7 +93,12 @@ impl Query {
                     drop(ahead);
                     let mut each =
                         |_: Option<&[u8]>, record: Result<ScannedRecord<'_>>| each(record);
-                    Some(self.visit_entries(index, &whole, &met, taken, &mut each))
+                    let search = EntrySearch {
+                        index,
+                        asked: &whole,
+                        met: &met,
+                    };
+                    Some(self.visit_entries(search, taken, &mut each))
                 })
             }
         })

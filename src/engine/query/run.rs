@@ -9,7 +9,7 @@ use spikelet_storage::{Digest, EntryView, PARTITIONS};
 use super::super::activity::OperationKind;
 use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
-use super::sharded::MetRoots;
+use super::sharded::{EntrySearch, MetRoots};
 use super::standing::{EntryStanding, MetRecord};
 use super::{Cursor, Page, Query, QuerySource};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
@@ -158,7 +158,12 @@ impl Query {
         let mut taken = TakenEntries::default();
         let met = MetRoots::new(self, index, true);
         while self.take_entries(index, &mut entries, &mut taken) {
-            let ended = self.visit_entries(index, &entries.whole, &met, &mut taken, each);
+            let search = EntrySearch {
+                index,
+                asked: &entries.whole,
+                met: &met,
+            };
+            let ended = self.visit_entries(search, &mut taken, each);
             if ended.is_break() {
                 return Ok(ended);
             }
@@ -209,12 +214,11 @@ impl Query {
     /// Shows the records of entries, as far as they fit.
     pub(super) fn visit_entries<B>(
         &self,
-        index: &Index,
-        whole: &EntrySelection,
-        met: &MetRoots,
+        search: EntrySearch<'_>,
         taken: &mut TakenEntries,
         each: Each<'_, B>,
     ) -> ControlFlow<B> {
+        let index = search.index;
         let TakenEntries {
             entries,
             digests,
@@ -240,7 +244,7 @@ impl Query {
                 Ok(None) => EntryVerdict::Stale,
                 Ok(Some(stored)) => {
                     scratch.clear();
-                    self.judge(index, whole, entry, &stored, now_ms, scratch)
+                    self.judge(search, entry, &stored, now_ms, scratch)
                 }
                 Err(error) => EntryVerdict::Found(Err(error.into())),
             };
@@ -261,7 +265,7 @@ impl Query {
             .flat_map(|at| entries.iter().skip(at))
         {
             if ended.is_continue() {
-                ended = self.visit_one(index, whole, met, entry, each);
+                ended = self.visit_one(search, entry, each);
             }
         }
         ended
@@ -270,25 +274,21 @@ impl Query {
     /// Shows the record of an entry that its companions may have, if it fits.
     fn visit_one<B>(
         &self,
-        index: &Index,
-        whole: &EntrySelection,
-        met: &MetRoots,
+        search: EntrySearch<'_>,
         entry: &[u8],
         each: Each<'_, B>,
     ) -> ControlFlow<B> {
         let now_ms = self.core.clock.now_ms();
         let mut ended = ControlFlow::Continue(());
-        let found = self
-            .core
-            .find_entry(index, whole, met, entry, &mut |stored, record| {
-                if self.set_id.is_some_and(|id| id != stored.set_id()) {
-                    return;
-                }
-                match self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record))) {
-                    EntryVerdict::Found(record) => ended = each(Some(entry), record),
-                    EntryVerdict::PassedOver | EntryVerdict::Stale => {}
-                }
-            });
+        let found = self.core.find_entry(search, entry, &mut |stored, record| {
+            if self.set_id.is_some_and(|id| id != stored.set_id()) {
+                return;
+            }
+            match self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record))) {
+                EntryVerdict::Found(record) => ended = each(Some(entry), record),
+                EntryVerdict::PassedOver | EntryVerdict::Stale => {}
+            }
+        });
         match (found, ended) {
             (Err(error), ControlFlow::Continue(())) => each(Some(entry), Err(error)),
             (_, ended) => ended,
@@ -344,15 +344,14 @@ impl Query {
     /// Looks at the record of an entry.
     fn judge<'a>(
         &self,
-        index: &Index,
-        asked: &EntrySelection,
+        search: EntrySearch<'_>,
         entry: &[u8],
         stored: &EntryView<'a>,
         now_ms: u64,
         scratch: &mut EntryList,
     ) -> EntryVerdict<'a> {
-        let met = self.met(asked, Some(entry), (stored, now_ms));
-        match self.core.standing(index, &met, scratch) {
+        let met = self.met(search.asked, Some(entry), (stored, now_ms));
+        match self.core.standing(search.index, &met, scratch) {
             Ok(EntryStanding::Shown(record)) => {
                 self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))
             }
