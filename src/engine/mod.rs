@@ -14,6 +14,7 @@ mod companion_sets;
 mod config;
 mod core;
 pub(crate) mod declaration;
+mod delete;
 mod entry;
 #[cfg(feature = "backup")]
 mod export;

@@ -350,6 +350,14 @@ impl WritePolicy {
         }
     }
 
+    /// Whether the record must exist.
+    pub(super) const fn updates_only(&self) -> bool {
+        matches!(
+            self.record_exists_action,
+            RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
+        )
+    }
+
     /// Whether nothing of the record that may be there matters.
     pub(super) fn replaces_unseen(&self) -> bool {
         self.record_exists_action == RecordExistsAction::Replace

@@ -7,14 +7,13 @@ use smallvec::SmallVec;
 use spikelet_storage::{BufferedVersion, Digest, EntryView, Lsn, RecordLock};
 
 use super::core::{NamespaceCore, expired};
-use super::policy::DEFAULT_WRITE;
 use super::scratch::Scratch;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
 use super::uncommitted::{Uncommitted, check_limit, update_time};
 use super::write::{EditOutcome, WriteRefusal, seen_by_write};
 use crate::expression::RecordFacts;
-use crate::operation::{Checked, Mode, Operation, merge};
+use crate::operation::{Checked, Mode, Operation};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
@@ -162,7 +161,7 @@ impl NamespaceCore {
                 Err(_) => true,
             };
         }
-        let policy = write.policy.unwrap_or(&DEFAULT_WRITE);
+        let policy = write.policy;
         let stored_key = write.key.stored();
         let target = |set_id| {
             let set = write.set;
@@ -173,10 +172,10 @@ impl NamespaceCore {
                 let target = target(write.set.core.id());
                 result.queued_behind = Some(lock.queued_behind());
                 match self.judge_deletion(&target, policy, found, now_ms) {
-                    Ok(loses_shards) => {
+                    Ok(judged) => {
                         result.lsn = Some(MARK);
                         member.written = Some(Uncommitted::Deleted);
-                        member.loses_shards |= loses_shards;
+                        member.loses_shards |= judged.loses_shards;
                     }
                     Err(refused) if matches!(refused.error, Error::NotFound { .. }) => {}
                     Err(refused) => return Err(refused),
@@ -196,14 +195,9 @@ impl NamespaceCore {
                         facts: &RecordFacts<'_>,
                         body: &mut Vec<u8>| match (&checked, &write.action) {
             (Some(checked), _) => {
-                let checked = checked.seeing(facts);
-                let bin_count = checked.execute(old, body, &mut result.results)?;
-                Ok(EditOutcome::Body(bin_count))
+                EditOutcome::of_operations(checked, (old, facts), body, &mut result.results)
             }
-            (None, WriteAction::Put(bins)) => {
-                facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
-                Ok(EditOutcome::Body(merge(old, bins, body)?))
-            }
+            (None, WriteAction::Put(bins)) => EditOutcome::of_put(bins, (old, facts), body),
             (None, _) => Ok(EditOutcome::Emptied),
         };
         let live = (live, now_ms);
