@@ -20,20 +20,28 @@ pub(crate) struct BinCall {
 }
 
 impl BinCall {
-    pub(super) const fn new(
-        system: CallSystem,
-        writes: bool,
-        trust: Trust,
-        call: EncodedCall,
-        creates: i64,
-    ) -> Self {
+    /// A call of our own making.
+    pub(super) const fn new(system: CallSystem, writes: bool, call: EncodedCall) -> Self {
         Self {
             system,
             writes,
-            trust,
+            trust: Trust::Normal,
             call,
-            creates,
+            creates: 0,
         }
+    }
+
+    /// The same, as a client sent it.
+    pub(super) fn foreign(self) -> Self {
+        Self {
+            trust: Trust::Foreign,
+            ..self
+        }
+    }
+
+    /// The same, and a path added later creates what its last context names.
+    pub(super) fn creating(self, creates: i64) -> Self {
+        Self { creates, ..self }
     }
 
     /// True if it is of lists and maps, the only ones that have contexts.

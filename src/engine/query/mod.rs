@@ -386,7 +386,7 @@ impl Query {
         let (index, entries, components) = match &self.source {
             QuerySource::Index(index) => {
                 let asked = self.conditions.selection(&index.definition)?;
-                let entries = self.rest_of(asked.ranges)?.count(&index.entries);
+                let entries = self.rest_of(index, asked.ranges)?.count(&index.entries);
                 let name = index.name().as_ref().into();
                 (
                     Some(name),

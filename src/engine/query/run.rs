@@ -92,7 +92,7 @@ impl Query {
                 ..self.clone()
             };
             let asked = self.conditions.selection(&index.definition)?;
-            let mut rest = query.rest_of(asked.ranges)?;
+            let mut rest = query.rest_of(index, asked.ranges)?;
             let mut next = EntryList::default();
             if index.take(&mut rest, self.descending, 1, &mut next) == 0 {
                 return Ok(None);
@@ -115,13 +115,13 @@ impl Query {
     }
 
     /// The rest of the ranges, behind the cursor.
-    pub(super) fn rest_of(&self, mut ranges: EntryRanges) -> Result<EntryRanges> {
+    pub(super) fn rest_of(&self, index: &Index, mut ranges: EntryRanges) -> Result<EntryRanges> {
         if let Some(cursor) = &self.after {
-            let place = cursor.place(&self.identity())?;
-            match &self.source {
-                QuerySource::Index(index) => index.cut(&mut ranges, place, self.descending),
-                QuerySource::Primary | QuerySource::Nothing => ranges.cut(place, self.descending),
-            }
+            index.cut(
+                &mut ranges,
+                cursor.place(&self.identity())?,
+                self.descending,
+            );
         }
         Ok(ranges)
     }
@@ -176,7 +176,7 @@ impl Query {
         let whole = self.conditions.selection(&index.definition)?;
         index.counters.queries.fetch_add(1, Ordering::Relaxed);
         Ok(EntriesAhead {
-            rest: self.rest_of(whole.ranges.clone())?,
+            rest: self.rest_of(index, whole.ranges.clone())?,
             whole: Arc::new(whole),
             at_once: ENTRIES_AT_FIRST,
             taken: 0,
