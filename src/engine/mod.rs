@@ -27,7 +27,6 @@ mod open_dirs;
 mod policy;
 #[cfg(feature = "server")]
 mod provisional;
-mod publish;
 mod query;
 mod relation_guard;
 mod relation_rules;

@@ -1,5 +1,8 @@
 //! The path of a write, in the order of its steps: lock, read the record, check policy, filter and key, edit,
-//! check the size, put, unlock, durability. One record, one version: all of it or nothing.
+//! check the size, publish, unlock, durability. One record, one version: all of it or nothing.
+//!
+//! Every write of one record publishes here with the record locked (groups: `write_group.rs`), so this is where secondary indexes
+//! follow: the entries of the new version are added before, those of the superseded one removed after, under the lock still.
 //!
 //! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
 //! decides.
@@ -8,10 +11,11 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
-use spikelet_storage::{Change, ConflictCause, Digest, EntryView, Lsn, NewVersion};
+use spikelet_storage::{Change, ConflictCause, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
+use crate::index::{GUARDS, IndexRule};
 use crate::operation::{Checked, ResultSink, merge};
 use crate::record::{
     Bins, Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description,
@@ -21,7 +25,7 @@ use crate::{Error, Result};
 
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::entry::check_size;
-use super::policy::{Expiration, ShardAccess, WritePolicy};
+use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
 use super::relation_rules::protected_bins;
 
 /// The result of an edit: the new body is in the buffer, or nothing is to be written.
@@ -444,6 +448,69 @@ impl NamespaceCore {
             return Err(conflict(ConflictCause::Locked));
         }
         Ok(())
+    }
+
+    /// Publishes a change and unlocks the record; waits until it is acknowledged. `None`: there was nothing to delete.
+    /// Inlined, since a record lock is large.
+    ///
+    /// # Errors
+    /// The errors of the indexes, [`crate::Error::StopWrites`], and storage's: nothing was changed unless the error
+    /// says that it is in doubt.
+    #[inline(always)]
+    pub(super) fn publish(
+        &self,
+        lock: RecordLock<'_>,
+        change: &Change<'_>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        self.note_companion(change)?;
+        let declares = self.declares(&lock, change)?;
+        let lsn = if self.indexes.any() {
+            self.publish_indexed(lock, change)
+        } else {
+            lock.apply(change).map_err(|error| self.not_written(error))
+        };
+        if declares {
+            self.read_declarations();
+        }
+        self.acknowledge(lsn?, acknowledge)
+    }
+
+    #[inline(never)]
+    fn publish_indexed(&self, lock: RecordLock<'_>, change: &Change<'_>) -> Result<Option<Lsn>> {
+        let changes = self.change_indexes([(&lock, change)].into_iter())?;
+        let published = match GUARDS.keep(IndexRule::RemovedUnderLock) {
+            true => lock.apply_then(change, |is_published| changes.finish(is_published)),
+            false => lock.apply(change).inspect(|_| changes.finish(true)),
+        };
+        published.map_err(|error| self.not_written(error))
+    }
+
+    /// Notes that a set has companions, before one is published. One look at the names of the new version's bins.
+    #[inline]
+    pub(super) fn note_companion(&self, change: &Change<'_>) -> Result<()> {
+        match change {
+            Change::Put(version)
+                if !self.companion_sets.contains(version.set_id)
+                    && ShardRole::of(version.payload) == ShardRole::Companion =>
+            {
+                self.note_companion_set(version.set_id)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for what is to be acknowledged. No record is locked.
+    #[inline]
+    pub(super) fn acknowledge(
+        &self,
+        lsn: Option<Lsn>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        if let (Acknowledge::Durable, Some(lsn)) = (acknowledge, lsn) {
+            self.storage.settle(lsn)?;
+        }
+        Ok(lsn)
     }
 
     /// Has handles of sharded collections look at their roots again. After the write: a look then sees it.

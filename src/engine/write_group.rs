@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spikelet_storage::{BufferedVersion, Digest, EntryView, Lsn, RecordLock};
+use spikelet_storage::{BufferedVersion, Digest, EntryView, GroupMember, Lsn, RecordLock};
 
 use super::core::{NamespaceCore, expired};
+use super::policy::Acknowledge;
 use super::scratch::Scratch;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
@@ -130,7 +131,7 @@ impl NamespaceCore {
     /// Keeps wire clients' transactions from being committed that have locked a record which the group has seen and leaves as it is.
     /// Others that have locked a written record find it changed.
     #[cfg(feature = "server")]
-    fn overrule_unchanged(&self, locked: &[spikelet_storage::GroupMember<'_, '_>]) {
+    fn overrule_unchanged(&self, locked: &[GroupMember<'_, '_>]) {
         let unchanged = locked.iter().filter(|(_, change)| change.is_none());
         self.provisional_locks
             .overrule(unchanged.map(|(lock, _)| lock.digest()));
@@ -210,6 +211,45 @@ impl NamespaceCore {
         }
         evaluated.outcome(lock.queued_behind(), lsn).note_in(result);
         Ok(())
+    }
+
+    /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what
+    /// is to be acknowledged. `None`: there was nothing to change.
+    ///
+    /// # Errors
+    /// As for [`NamespaceCore::publish`].
+    pub(super) fn publish_group(
+        &self,
+        members: Vec<GroupMember<'_, '_>>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        let mut declares = false;
+        for (lock, change) in &members {
+            if let Some(change) = change {
+                self.note_companion(change)?;
+                declares |= self.declares(lock, change)?;
+            }
+        }
+        let published = self.publish_members(members)?;
+        if declares {
+            self.read_declarations();
+        }
+        let lsn = published.map_err(|error| self.not_written(error))?;
+        self.acknowledge(lsn, acknowledge)
+    }
+
+    fn publish_members(
+        &self,
+        members: Vec<GroupMember<'_, '_>>,
+    ) -> Result<spikelet_storage::Result<Option<Lsn>>> {
+        if !self.indexes.any() {
+            return Ok(self.storage.apply_members(members, None::<fn(bool)>));
+        }
+        let changed = members.iter();
+        let changed = changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?)));
+        let indexes = self.change_indexes(changed)?;
+        let done = |is_published| indexes.finish(is_published);
+        Ok(self.storage.apply_members(members, Some(done)))
     }
 }
 
