@@ -16,7 +16,7 @@ use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::bound::{IndexBound, ValueOrder};
 use super::run::{EntriesAhead, TakenEntries};
-use super::sharded::{EntrySearch, MetRoots};
+use super::sharded::MetRoots;
 use super::{Query, QuerySource};
 use crate::{Error, Result};
 
@@ -182,16 +182,10 @@ impl PartitionQuery {
         let Some(entry) = entry else {
             return Ok(None);
         };
-        let search = EntrySearch {
-            index: &walk.index,
-            asked: &walk.ahead.whole,
-            met: &walk.met,
-        };
+        let search = query.search(&walk.index, &walk.ahead.whole, &walk.met);
         let (mut read, mut found) = (Some(read), None);
         query.core.find_entry(search, entry, &mut |stored, _| {
-            if set_id.is_none_or(|id| id == stored.set_id()) {
-                found = read.take().map(|read| read(&RemoteRecord::new(*stored)));
-            }
+            found = read.take().map(|read| read(&RemoteRecord::new(*stored)));
         })?;
         Ok(found)
     }
@@ -231,7 +225,7 @@ impl EntryWalk {
             taken: TakenEntries::default(),
             next: 0,
             asked_ahead: 0,
-            met: MetRoots::of_page(query),
+            met: MetRoots::new(true),
         })
     }
 

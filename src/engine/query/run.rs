@@ -10,7 +10,7 @@ use super::super::activity::OperationKind;
 use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
 use super::sharded::{EntrySearch, MetRoots};
-use super::standing::{EntryStanding, MetRecord};
+use super::standing::EntryStanding;
 use super::{Cursor, Page, Query, QuerySource};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::{Error, Result};
@@ -156,13 +156,9 @@ impl Query {
     fn run_by_index<B>(&self, index: &Index, each: Each<'_, B>) -> Result<ControlFlow<B>> {
         let mut entries = self.entries_of(index)?;
         let mut taken = TakenEntries::default();
-        let met = MetRoots::new(self, index, true);
+        let met = MetRoots::new(self.after.is_some() || !index.has_companions());
         while self.take_entries(index, &mut entries, &mut taken) {
-            let search = EntrySearch {
-                index,
-                asked: &entries.whole,
-                met: &met,
-            };
+            let search = self.search(index, &entries.whole, &met);
             let ended = self.visit_entries(search, &mut taken, each);
             if ended.is_break() {
                 return Ok(ended);
@@ -280,15 +276,16 @@ impl Query {
     ) -> ControlFlow<B> {
         let now_ms = self.core.clock.now_ms();
         let mut ended = ControlFlow::Continue(());
-        let found = self.core.find_entry(search, entry, &mut |stored, record| {
-            if self.set_id.is_some_and(|id| id != stored.set_id()) {
-                return;
-            }
-            match self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record))) {
+        let found = self
+            .core
+            .find_entry(search, entry, &mut |stored, record| match self.filtered(
+                stored,
+                now_ms,
+                |stored| Ok(viewed(stored, record)),
+            ) {
                 EntryVerdict::Found(record) => ended = each(Some(entry), record),
                 EntryVerdict::PassedOver | EntryVerdict::Stale => {}
-            }
-        });
+            });
         match (found, ended) {
             (Err(error), ControlFlow::Continue(())) => each(Some(entry), Err(error)),
             (_, ended) => ended,
@@ -312,8 +309,13 @@ impl Query {
         let found = self.core.read_live(digest, |stored| {
             let fits = match &asked {
                 Some((index, asked)) => {
-                    let met = self.met(asked, None, (stored, self.core.clock.now_ms()));
-                    let standing = self.core.standing(index, &met, &mut EntryList::default())?;
+                    let met = MetRoots::new(false);
+                    let search = self.search(index, asked, &met);
+                    let (at, scratch) = (
+                        (stored, self.core.clock.now_ms()),
+                        &mut EntryList::default(),
+                    );
+                    let standing = self.core.standing(search, None, at, scratch)?;
                     matches!(standing, EntryStanding::Shown(_))
                 }
                 None => self.set_id.is_none_or(|id| id == stored.set_id()),
@@ -321,24 +323,6 @@ impl Query {
             Ok(fits.then(|| read(stored)))
         })?;
         found.unwrap_or(Ok(None))
-    }
-
-    /// A record that the query meets, at an entry or by its digest.
-    pub(super) fn met<'q, 'a>(
-        &self,
-        asked: &'q EntrySelection,
-        entry: Option<&'q [u8]>,
-        (stored, now_ms): (&'q EntryView<'a>, u64),
-    ) -> MetRecord<'q, 'a> {
-        MetRecord {
-            asked,
-            descending: self.descending,
-            entry,
-            at_each: self.at_each,
-            set_id: self.set_id,
-            now_ms,
-            stored,
-        }
     }
 
     /// Looks at the record of an entry.
@@ -350,8 +334,8 @@ impl Query {
         now_ms: u64,
         scratch: &mut EntryList,
     ) -> EntryVerdict<'a> {
-        let met = self.met(search.asked, Some(entry), (stored, now_ms));
-        match self.core.standing(search.index, &met, scratch) {
+        let at = (stored, now_ms);
+        match self.core.standing(search, Some(entry), at, scratch) {
             Ok(EntryStanding::Shown(record)) => {
                 self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))
             }

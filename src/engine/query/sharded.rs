@@ -14,7 +14,7 @@ use spikelet_storage::{Digest, EntryView};
 use super::super::core::{NamespaceCore, expired};
 use super::super::indexes::{Index, split_entry};
 use super::Query;
-use super::standing::{EntryStanding, MetRecord};
+use super::standing::EntryStanding;
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
@@ -30,8 +30,6 @@ pub(super) struct MetRoots {
     roots: Mutex<HashSet<Digest>>,
     /// Whether an earlier page may have shown the root at an entry before.
     looks_back: bool,
-    descending: bool,
-    at_each: bool,
 }
 
 /// What a query asks an index for, and what it has met.
@@ -40,6 +38,10 @@ pub(super) struct EntrySearch<'s> {
     pub(super) index: &'s Index,
     pub(super) asked: &'s EntrySelection,
     pub(super) met: &'s MetRoots,
+    /// As in the query.
+    pub(super) set_id: Option<u16>,
+    pub(super) descending: bool,
+    pub(super) at_each: bool,
 }
 
 /// A root with its sharded collection, and the parts of its companions' keys.
@@ -65,24 +67,28 @@ enum EntryFate {
 }
 
 impl MetRoots {
-    /// `in_order`: entries are met in the order of the index.
-    pub(super) fn new(query: &Query, index: &Index, in_order: bool) -> Self {
+    pub(super) fn new(looks_back: bool) -> Self {
         Self {
             roots: Mutex::default(),
-            looks_back: in_order && (query.after.is_some() || !index.has_companions()),
-            descending: query.descending,
-            at_each: query.at_each,
+            looks_back,
         }
     }
+}
 
-    /// For one of many pages, in ascending order.
-    #[cfg(feature = "server")]
-    pub(super) fn of_page(query: &Query) -> Self {
-        Self {
-            roots: Mutex::default(),
-            looks_back: true,
-            descending: false,
-            at_each: query.at_each,
+impl Query {
+    pub(super) const fn search<'s>(
+        &self,
+        index: &'s Index,
+        asked: &'s EntrySelection,
+        met: &'s MetRoots,
+    ) -> EntrySearch<'s> {
+        EntrySearch {
+            index,
+            asked,
+            met,
+            set_id: self.set_id,
+            descending: self.descending,
+            at_each: self.at_each,
         }
     }
 }
@@ -108,6 +114,11 @@ impl NamespaceCore {
                 _ => return Ok(()),
             }
         }
+        // A record and its companions are shown once.
+        let search = EntrySearch {
+            at_each: false,
+            ..search
+        };
         let range = EntryRange::with_prefix(entry);
         let mut places = EntryList::default();
         for _ in 0..LOOKS_MAX {
@@ -145,20 +156,13 @@ impl NamespaceCore {
         alone: bool,
         show: &mut impl FnMut(&EntryView<'_>, RecordView<'_>),
     ) -> Result<EntryFate> {
-        let EntrySearch { index, asked, met } = search;
+        let EntrySearch {
+            index, asked, met, ..
+        } = search;
         let (_, root) = split_entry(entry);
         let found = self.storage.get(&root, |stored| {
-            let own = MetRecord {
-                asked,
-                descending: met.descending,
-                entry: Some(entry),
-                at_each: alone && met.at_each,
-                set_id: None,
-                now_ms: self.clock.now_ms(),
-                stored: &stored,
-            };
-            let scratch = &mut EntryList::default();
-            Ok(match self.standing(index, &own, scratch)? {
+            let (at, scratch) = ((&stored, self.clock.now_ms()), &mut EntryList::default());
+            Ok(match self.standing(search, Some(entry), at, scratch)? {
                 EntryStanding::Absent => EntryFate::Stale,
                 EntryStanding::Shown(record) => {
                     if alone || asked.is_one_key(index.values) || met.roots.lock().insert(root) {
@@ -178,7 +182,9 @@ impl NamespaceCore {
         (entry, place): (&[u8], &[u8]),
         show: &mut impl FnMut(&EntryView<'_>, RecordView<'_>),
     ) -> Result<EntryFate> {
-        let EntrySearch { index, asked, met } = search;
+        let EntrySearch {
+            index, asked, met, ..
+        } = search;
         let ((_, digest), (_, companion)) = (split_entry(entry), split_entry(place));
         let found = self.with_entries(index, &companion, |record, facts, entries| {
             let name = companion_name(record).filter(|_| entries.contains(place));
@@ -215,7 +221,8 @@ impl NamespaceCore {
             }
         }
         self.read_live(&digest, |stored| {
-            if let Ok(record) = RecordView::parse(stored.payload()) {
+            let is_of_set = search.set_id.is_none_or(|id| id == stored.set_id());
+            if let (true, Ok(record)) = (is_of_set, RecordView::parse(stored.payload())) {
                 show(stored, record);
             }
         })?;
@@ -280,15 +287,13 @@ impl NamespaceCore {
     }
 
     /// Whether a root, or a companion of it, has an entry that is asked for and comes before this one.
-    fn has_entry_before(
-        &self,
-        EntrySearch { index, asked, met }: EntrySearch<'_>,
-        root: &ShardedRoot,
-        entry: &[u8],
-    ) -> bool {
-        self.has_entry_where(index, asked, root, |other| match met.descending {
-            false => other < entry,
-            true => other > entry,
+    fn has_entry_before(&self, search: EntrySearch<'_>, root: &ShardedRoot, entry: &[u8]) -> bool {
+        self.has_entry_where(search.index, search.asked, root, |other| {
+            if search.descending {
+                other > entry
+            } else {
+                other < entry
+            }
         })
     }
 

@@ -3,9 +3,9 @@
 use spikelet_storage::EntryView;
 
 use super::super::core::{NamespaceCore, expired};
-use super::super::indexes::Index;
+use super::sharded::EntrySearch;
 use crate::Result;
-use crate::index::{EntryList, EntrySelection};
+use crate::index::EntryList;
 use crate::record::{RecordView, ShardRole, parse_with_role};
 
 /// How an entry fits the record that it names.
@@ -19,44 +19,23 @@ pub(super) enum EntryStanding<'a> {
     Absent,
 }
 
-/// A record that a query meets: at an entry of the ranges that it asks for, or by its digest.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MetRecord<'q, 'a> {
-    pub(super) asked: &'q EntrySelection,
-    pub(super) descending: bool,
-    pub(super) entry: Option<&'q [u8]>,
-    /// As in the query.
-    pub(super) at_each: bool,
-    /// The set that is asked for; `None`: all.
-    pub(super) set_id: Option<u16>,
-    pub(super) now_ms: u64,
-    pub(super) stored: &'q EntryView<'a>,
-}
-
 impl NamespaceCore {
     /// How an entry fits a record; without an entry, whether the record has any that is wanted. `scratch` is empty.
     pub(super) fn standing<'a>(
         &self,
-        index: &Index,
-        met: &MetRecord<'_, 'a>,
+        search: EntrySearch<'_>,
+        entry: Option<&[u8]>,
+        (stored, now_ms): (&EntryView<'a>, u64),
         scratch: &mut EntryList,
     ) -> Result<EntryStanding<'a>> {
-        let MetRecord {
-            asked,
-            descending,
-            entry,
-            at_each,
-            set_id,
-            now_ms,
-            stored,
-        } = *met;
+        let EntrySearch { index, asked, .. } = search;
         if expired(stored, now_ms) {
             return Ok(EntryStanding::NotShown);
         }
         if !index.is_of(stored.set_id()) {
             return Ok(EntryStanding::Absent);
         }
-        if set_id.is_some_and(|id| id != stored.set_id()) {
+        if search.set_id.is_some_and(|id| id != stored.set_id()) {
             return Ok(EntryStanding::NotShown);
         }
         let (record, role) = parse_with_role(stored.payload());
@@ -84,13 +63,18 @@ impl NamespaceCore {
             return Ok(EntryStanding::Absent);
         }
         let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
-        let shown = match descending {
+        let shown = match search.descending {
             false => asked_for.next(),
             true => asked_for.last(),
         };
-        let is_place = shown.is_some() && (entry.is_none() || at_each || shown == entry);
-        let is_shown =
-            is_place && asked.holds(&index.reader, record, &facts, entry.filter(|_| at_each))?;
+        let is_place = shown.is_some() && (entry.is_none() || search.at_each || shown == entry);
+        let is_shown = is_place
+            && asked.holds(
+                &index.reader,
+                record,
+                &facts,
+                entry.filter(|_| search.at_each),
+            )?;
         Ok(match is_shown {
             true => EntryStanding::Shown(record),
             false => EntryStanding::NotShown,
