@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use spikelet_storage::EntryView;
 
-use super::core::NamespaceCore;
-use crate::Result;
 use crate::record::ShardRole;
 
 /// One bit for each number that a set can have: 4,095 sets, and none.
@@ -45,22 +43,6 @@ impl SetBits {
 impl Default for SetBits {
     fn default() -> Self {
         Self::new(std::iter::empty())
-    }
-}
-
-impl NamespaceCore {
-    /// Keeps in the catalog that a set has companions.
-    #[cold]
-    pub(super) fn note_companion_set(&self, set_id: u16) -> Result<()> {
-        let name: Box<str> = self.storage.set_name(set_id).unwrap_or_default().into();
-        self.change_catalog(|catalog| {
-            if !catalog.companions.contains(&name) {
-                catalog.companions.push(name);
-            }
-            Ok(())
-        })?;
-        self.companion_sets.add(set_id);
-        Ok(())
     }
 }
 

@@ -500,6 +500,20 @@ impl NamespaceCore {
         }
     }
 
+    /// Keeps in the catalog that a set has companions.
+    #[cold]
+    fn note_companion_set(&self, set_id: u16) -> Result<()> {
+        let name: Box<str> = self.storage.set_name(set_id).unwrap_or_default().into();
+        self.change_catalog(|catalog| {
+            if !catalog.companions.contains(&name) {
+                catalog.companions.push(name);
+            }
+            Ok(())
+        })?;
+        self.companion_sets.add(set_id);
+        Ok(())
+    }
+
     /// Waits for what is to be acknowledged. No record is locked.
     #[inline]
     pub(super) fn acknowledge(

@@ -16,7 +16,7 @@ use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::bound::{IndexBound, ValueOrder};
 use super::run::{EntriesAhead, TakenEntries};
-use super::sharded::MetRoots;
+use super::standing::MetRoots;
 use super::{Query, QuerySource};
 use crate::{Error, Result};
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::super::core::ScannedRecord;
 use super::super::threads::{each_partition, in_threads, processors};
 use super::run::TakenEntries;
-use super::sharded::MetRoots;
+use super::standing::MetRoots;
 use super::{Query, QuerySource};
 use crate::{Error, Result};
 

@@ -9,8 +9,7 @@ use spikelet_storage::{Digest, EntryView, PARTITIONS};
 use super::super::activity::OperationKind;
 use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
-use super::sharded::{EntrySearch, MetRoots};
-use super::standing::EntryStanding;
+use super::standing::{EntrySearch, EntryStanding, MetRoots};
 use super::{Cursor, Page, Query, QuerySource};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::{Error, Result};
@@ -323,6 +322,23 @@ impl Query {
             Ok(fits.then(|| read(stored)))
         })?;
         found.unwrap_or(Ok(None))
+    }
+
+    /// The search of an index for what the query asks of it.
+    pub(super) const fn search<'s>(
+        &self,
+        index: &'s Index,
+        asked: &'s EntrySelection,
+        met: &'s MetRoots,
+    ) -> EntrySearch<'s> {
+        EntrySearch {
+            index,
+            asked,
+            met,
+            set_id: self.set_id,
+            descending: self.descending,
+            at_each: self.at_each,
+        }
     }
 
     /// Looks at the record of an entry.

@@ -6,15 +6,11 @@
 //! old place is removed, so a copy of the leaf has one of them at least: a query that finds a record without the entry looks at
 //! the index again.
 
-use std::collections::HashSet;
-
-use parking_lot::Mutex;
 use spikelet_storage::{Digest, EntryView};
 
 use super::super::core::{NamespaceCore, expired};
 use super::super::indexes::{Index, split_entry};
-use super::Query;
-use super::standing::EntryStanding;
+use super::standing::{EntrySearch, EntryStanding};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
@@ -23,26 +19,6 @@ use crate::record::{BinName, HashShards, Key, RecordView, companion_name, hash_s
 
 /// How often an element that moves is looked for. Each look that fails has met a step of a transition.
 const LOOKS_MAX: usize = 64;
-
-/// The roots that a query by a range has shown, or will not show: they have entries in many companions.
-#[derive(Debug)]
-pub(super) struct MetRoots {
-    roots: Mutex<HashSet<Digest>>,
-    /// Whether an earlier page may have shown the root at an entry before.
-    looks_back: bool,
-}
-
-/// What a query asks an index for, and what it has met.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EntrySearch<'s> {
-    pub(super) index: &'s Index,
-    pub(super) asked: &'s EntrySelection,
-    pub(super) met: &'s MetRoots,
-    /// As in the query.
-    pub(super) set_id: Option<u16>,
-    pub(super) descending: bool,
-    pub(super) at_each: bool,
-}
 
 /// A root with its sharded collection, and the parts of its companions' keys.
 #[derive(Debug)]
@@ -64,33 +40,6 @@ enum EntryFate {
     Moved,
     /// The place has the entry, and is not wanted.
     Other,
-}
-
-impl MetRoots {
-    pub(super) fn new(looks_back: bool) -> Self {
-        Self {
-            roots: Mutex::default(),
-            looks_back,
-        }
-    }
-}
-
-impl Query {
-    pub(super) const fn search<'s>(
-        &self,
-        index: &'s Index,
-        asked: &'s EntrySelection,
-        met: &'s MetRoots,
-    ) -> EntrySearch<'s> {
-        EntrySearch {
-            index,
-            asked,
-            met,
-            set_id: self.set_id,
-            descending: self.descending,
-            at_each: self.at_each,
-        }
-    }
 }
 
 impl NamespaceCore {

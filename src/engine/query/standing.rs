@@ -1,11 +1,14 @@
-//! What an entry of an index is to the record that it names.
+//! What a query asks an index for, and what an entry of the index is to the record that it names.
 
-use spikelet_storage::EntryView;
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use spikelet_storage::{Digest, EntryView};
 
 use super::super::core::{NamespaceCore, expired};
-use super::sharded::EntrySearch;
+use super::super::indexes::Index;
 use crate::Result;
-use crate::index::EntryList;
+use crate::index::{EntryList, EntrySelection};
 use crate::record::{RecordView, ShardRole, parse_with_role};
 
 /// How an entry fits the record that it names.
@@ -17,6 +20,35 @@ pub(super) enum EntryStanding<'a> {
     NotShown,
     /// The record has no such entry.
     Absent,
+}
+
+/// The roots that a query by a range has shown, or will not show: they have entries in many companions.
+#[derive(Debug)]
+pub(super) struct MetRoots {
+    pub(super) roots: Mutex<HashSet<Digest>>,
+    /// Whether an earlier page may have shown the root at an entry before.
+    pub(super) looks_back: bool,
+}
+
+/// What a query asks an index for, and what it has met.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntrySearch<'s> {
+    pub(super) index: &'s Index,
+    pub(super) asked: &'s EntrySelection,
+    pub(super) met: &'s MetRoots,
+    /// As in the query.
+    pub(super) set_id: Option<u16>,
+    pub(super) descending: bool,
+    pub(super) at_each: bool,
+}
+
+impl MetRoots {
+    pub(super) fn new(looks_back: bool) -> Self {
+        Self {
+            roots: Mutex::default(),
+            looks_back,
+        }
+    }
 }
 
 impl NamespaceCore {
