@@ -18,7 +18,7 @@ use aerospike::{Bin, expressions};
 use super::arguments::PositionalArguments;
 use super::{bits, lists, maps, sketches, value};
 use crate::call::{CallError, CallSystem, Path, PathCall, Payload, Trust};
-use crate::operation::{JoinEnd, WireOperation};
+use crate::operation::{JoinEnd, OperationAction};
 use crate::{Error, Operation, Result};
 
 /// Operations on maps have these numbers and above; those on lists have lower ones.
@@ -31,34 +31,40 @@ const SELECTION_APPLIES: i64 = 0x04;
 
 /// An operation as it is sent.
 pub(super) fn encode(operation: &Operation) -> Result<Theirs> {
-    let (bin, operation) = operation.on_wire()?;
-    let bin = bin.as_str();
-    Ok(match operation {
-        WireOperation::Read => theirs::get_bin(bin),
-        WireOperation::ReadAll => theirs::get(),
-        WireOperation::Write(value) => theirs::put(&Bin::new(bin, value::bin(value)?)),
-        WireOperation::WriteEncoded(kind, bytes) => {
-            theirs::put(&Bin::new(bin, value::encoded(kind, bytes)))
+    let bin = operation.bin()?.as_str();
+    let in_bin = |error: CallError| error.in_bin(bin);
+    Ok(match operation.action() {
+        OperationAction::Read => theirs::get_bin(bin),
+        OperationAction::ReadAll => theirs::get(),
+        OperationAction::Write(value) => theirs::put(&Bin::new(bin, value::bin(value)?)),
+        OperationAction::WriteEncoded(kind, bytes) => {
+            theirs::put(&Bin::new(bin, value::encoded(*kind, &**bytes)))
         }
-        WireOperation::Add(value) => theirs::add(&Bin::new(bin, value::bin(&value)?)),
-        WireOperation::Join(JoinEnd::Back, value) => {
-            theirs::append(&Bin::new(bin, value::bin(&value)?))
+        OperationAction::Add(operand) => {
+            theirs::add(&Bin::new(bin, value::bin(&*operand.to_value()?)?))
         }
-        WireOperation::Join(JoinEnd::Front, value) => {
-            theirs::prepend(&Bin::new(bin, value::bin(&value)?))
+        OperationAction::Join(end, operand) => {
+            let joined = Bin::new(bin, value::bin(&*operand.to_value()?)?);
+            match end {
+                JoinEnd::Back => theirs::append(&joined),
+                JoinEnd::Front => theirs::prepend(&joined),
+            }
         }
-        WireOperation::Touch => theirs::touch(),
-        WireOperation::DeleteAll => theirs::delete(),
-        WireOperation::Call {
-            system,
-            writes,
-            call,
-        } => encode_call(bin, system, writes, &call)?,
-        WireOperation::Evaluate {
-            writes,
-            expression,
-            flags,
-        } => evaluation(bin, writes, expression, flags),
+        OperationAction::Touch => theirs::touch(),
+        OperationAction::DeleteAll => theirs::delete(),
+        OperationAction::Collection { call, .. } => {
+            let encoded = call.encode().map_err(in_bin)?;
+            encode_call(bin, CallSystem::Collections, call.writes(), &encoded)?
+        }
+        OperationAction::Call(call) => {
+            let encoded = call.encoded().map_err(|error| in_bin(error.clone()))?;
+            encode_call(bin, call.system(), call.is_write(), encoded)?
+        }
+        OperationAction::Evaluate { writes, evaluation } => {
+            let evaluation = evaluation.as_ref();
+            let (expression, flags) = evaluation.map_err(|error| in_bin(error.clone()))?.parts()?;
+            self::evaluation(bin, *writes, expression, flags)
+        }
     })
 }
 

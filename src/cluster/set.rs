@@ -15,6 +15,7 @@ use super::link::{self, Link};
 use super::scan::Scanned;
 use super::{policy, results};
 use crate::expressions::{eq, record_size};
+use crate::operation::OperationAction;
 use crate::policy::RecordExistsAction;
 use crate::storage::{Clock, HotRecord, SystemClock};
 use crate::{
@@ -167,7 +168,10 @@ fn has_size_after(policy: &WritePolicy, operations: &[Operation]) -> bool {
         policy.record_exists_action,
         RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
     );
-    let leaves_it = |operation: &Operation| !operation.reads_all() && !operation.deletes_all();
+    let leaves_it = |operation: &Operation| {
+        use OperationAction::{DeleteAll, ReadAll};
+        !matches!(operation.action(), ReadAll | DeleteAll)
+    };
     updates && operations.iter().all(leaves_it)
 }
 

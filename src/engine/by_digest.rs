@@ -20,8 +20,8 @@ use super::activity::OperationKind;
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
-use super::policy::{Acknowledge, Expiration, RecordExistsAction, ShardAccess, WritePolicy};
-use super::write::{EditOutcome, WriteOutcome, WriteRefusal, WriteTarget, check_key};
+use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
+use super::write::{EditOutcome, WriteEdit, WriteOutcome, WriteRefusal, WriteTarget, check_key};
 use crate::index::IndexDefinition;
 
 /// A record as a wire client names it.
@@ -216,9 +216,8 @@ impl Namespace {
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
         let core = &self.core;
-        let began = core.activity.begin(OperationKind::Read);
         let mut touch_due = false;
-        let found = core.storage.get(&address.digest, |entry| {
+        let read = |entry: EntryView<'_>| {
             let found = Some(metadata_of(&entry));
             core.check_set(address.set, self.set_number(address.set), &entry)
                 .map_err(WriteRefusal::having_found(found))?;
@@ -245,22 +244,31 @@ impl Namespace {
                 .and_then(|()| check_key(address.key, entry.key()))
                 .and_then(|()| read(&record))
                 .map_err(WriteRefusal::having_found(found))
+        };
+        let result = self.tracked_as(OperationKind::Read, || {
+            let found = core.storage.get(&address.digest, read)?;
+            found.unwrap_or(Err(Error::not_found().into()))
         });
-        let result = found.map_or_else(
-            |error| Err(error.into()),
-            |found| found.unwrap_or(Err(Error::not_found().into())),
-        );
-        let error = result.as_ref().err();
-        core.activity.end(
-            OperationKind::Read,
-            began,
-            error.map(|refused: &WriteRefusal| &refused.error),
-        );
         if let (true, true, ReadTouch::Percent(percent)) = (result.is_ok(), touch_due, touch) {
             // A touch that cannot be done now is done by a later read.
             let _ = core.touch_read(&address.digest, percent);
         }
         result
+    }
+
+    /// The number of the set of a record to write; the set is made if the write may create a record.
+    pub(super) fn set_to_write(
+        &self,
+        set: &str,
+        policy: &WritePolicy,
+        operations: &Checked<'_>,
+    ) -> Result<Option<u16>> {
+        match self.set_number(set) {
+            None if !operations.must_exist() && !policy.updates_only() => {
+                Ok(Some(self.core.storage.create_set(set)?))
+            }
+            known => Ok(known),
+        }
     }
 
     /// Executes operations that write. A filter is asked about a record that exists. `body` is a scratch buffer.
@@ -277,26 +285,15 @@ impl Namespace {
         body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
-        let set_id = match self.set_number(address.set) {
-            None if !operations.must_exist() && !must_exist(policy) => {
-                Some(self.core.storage.create_set(address.set)?)
-            }
-            known => known,
-        };
+        let set_id = self.set_to_write(address.set, policy, operations)?;
         body.clear();
         let target = address.target(set_id, filter);
-        self.tracked_write(|| {
+        self.tracked_as(OperationKind::Write, || {
             let must_exist = operations.must_exist();
-            let mut edit =
-                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-                    let operations = operations.seeing(facts);
-                    let bin_count = operations.execute(old, body, results)?;
-                    Ok(EditOutcome::Body(bin_count))
-                };
-            let written = self
-                .core
-                .write(body, &target, policy, must_exist, &mut edit);
-            match written {
+            let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
+                EditOutcome::of_operations(operations, (old, facts), body, results)
+            };
+            match self.core.write(body, &target, policy, must_exist, edit) {
                 Err(refused) if refused.has_edges() && operations.only_deletes() => {
                     self.delete_edges_of(&address.digest, filter, policy)?;
                     Ok(WriteOutcome::default())
@@ -317,24 +314,27 @@ impl Namespace {
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
         let target = address.target(self.set_number(address.set), filter);
-        self.tracked_write(|| match self.core.delete(&target, policy) {
-            Err(refused) if refused.has_edges() => {
-                self.delete_edges_of(&address.digest, filter, policy)?;
-                Ok(())
+        self.tracked_as(OperationKind::Write, || {
+            match self.core.delete(&target, policy) {
+                Err(refused) if refused.has_edges() => {
+                    self.delete_edges_of(&address.digest, filter, policy)?;
+                    Ok(())
+                }
+                deleted => deleted.map(drop),
             }
-            deleted => deleted.map(drop),
         })
     }
 
-    fn tracked_write<R>(
+    fn tracked_as<R>(
         &self,
-        write: impl FnOnce() -> std::result::Result<R, WriteRefusal>,
+        kind: OperationKind,
+        run: impl FnOnce() -> std::result::Result<R, WriteRefusal>,
     ) -> std::result::Result<R, WriteRefusal> {
         let activity = &self.core.activity;
-        let began = activity.begin(OperationKind::Write);
-        let done = write();
+        let began = activity.begin(kind);
+        let done = run();
         let error = done.as_ref().err().map(|refused| &refused.error);
-        activity.end(OperationKind::Write, began, error);
+        activity.end(kind, began, error);
         done
     }
 
@@ -433,13 +433,6 @@ impl NamespaceCore {
         self.publish(lock, &change, Acknowledge::Applied)?;
         Ok(())
     }
-}
-
-pub(super) const fn must_exist(policy: &WritePolicy) -> bool {
-    matches!(
-        policy.record_exists_action,
-        RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
-    )
 }
 
 /// The time to live that a record was written with, if no more than this percentage of it is left.

@@ -17,13 +17,14 @@ use spikelet_storage::{
 
 use crate::error::WriteStop;
 use crate::expression::{Expression, RecordFacts};
-use crate::record::{Key, KeyHash, Metadata, OwnedBins, Record, RecordView};
+use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
 
-use super::activity::Activity;
+use super::activity::{Activity, OperationKind};
 use super::catalog::Catalog;
 use super::companion_sets::{SetBits, is_companion};
 use super::config::NamespaceConfig;
+use super::entry::facts_of;
 pub(super) use super::entry::{expired, metadata_of, record_of, record_with_bins};
 use super::hot_keys::HotKeys;
 use super::indexes::{Index, Indexes};
@@ -276,6 +277,22 @@ impl NamespaceCore {
         Ok(removed)
     }
 
+    /// Lends the live records of one set, or of all, to `read`, until it breaks off.
+    pub(super) fn scan<B>(
+        &self,
+        set: Option<(u16, &str)>,
+        filter: Option<&Expression>,
+        with_companions: bool,
+        read: &mut impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let began = self.activity.begin(OperationKind::Scan);
+        let ended = (0..PARTITIONS).try_for_each(|partition| {
+            self.scan_partition(partition, set, filter, with_companions, read)
+        });
+        self.activity.end(OperationKind::Scan, began, None);
+        ended
+    }
+
     /// Lends the live records of a partition that pass a filter, of one set (number and name) or of all, to `read`: companions,
     /// too, if they are asked for.
     pub(super) fn scan_partition<B>(
@@ -450,16 +467,7 @@ impl NamespaceCore {
         set_name: &'a str,
         now_ms: u64,
     ) -> RecordFacts<'a> {
-        RecordFacts {
-            digest: entry.digest(),
-            set_name,
-            key: entry.key(),
-            metadata: metadata_of(entry),
-            now_ms,
-            stored_bytes: entry.stored_bytes(),
-            in_memory: self.in_memory,
-            owned: OwnedBins::NONE,
-        }
+        facts_of(entry, set_name, now_ms, self.in_memory)
     }
 }
 

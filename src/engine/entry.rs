@@ -2,7 +2,8 @@
 
 use spikelet_storage::EntryView;
 
-use crate::record::{Metadata, Record, RecordView};
+use crate::expression::RecordFacts;
+use crate::record::{Metadata, OwnedBins, Record, RecordView};
 use crate::{Error, Result};
 
 /// Expired records are invisible at once, whenever the expiry pass gets to them.
@@ -16,6 +17,25 @@ pub(super) fn metadata_of(entry: &EntryView<'_>) -> Metadata {
         generation: entry.generation(),
         void_time: entry.void_time(),
         last_update_ms: entry.last_update_ms(),
+    }
+}
+
+/// What expressions see of a stored record besides its bins.
+pub(super) fn facts_of<'a>(
+    entry: &EntryView<'a>,
+    set_name: &'a str,
+    now_ms: u64,
+    in_memory: bool,
+) -> RecordFacts<'a> {
+    RecordFacts {
+        digest: entry.digest(),
+        set_name,
+        key: entry.key(),
+        metadata: metadata_of(entry),
+        now_ms,
+        stored_bytes: entry.stored_bytes(),
+        in_memory,
+        owned: OwnedBins::NONE,
     }
 }
 

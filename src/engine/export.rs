@@ -10,7 +10,7 @@ use crate::record::{Key, OwnedBins, RecordView, Replacer, ShardRole, keeps_descr
 use crate::error::ShardLoss;
 use crate::{Error, Result};
 
-use super::core::{NamespaceCore, expired, metadata_of};
+use super::core::{expired, metadata_of};
 use super::entry::check_size;
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, ShardAccess};
@@ -119,31 +119,12 @@ impl Namespace {
         saved: &SavedVersion<'_>,
         policy: WriteSavedPolicy,
     ) -> Result<WriteSaved> {
-        self.core
-            .write_saved(&mut Scratch::take(), set, saved, policy)
-    }
-
-    /// Waits until all that was written is as durable as the namespace promises.
-    ///
-    /// # Errors
-    /// [`crate::Error::Storage`] if a sync failed.
-    pub(crate) fn settle(&self) -> Result<()> {
-        Ok(self.core.storage.settle(self.core.storage.last_lsn())?)
-    }
-}
-
-impl NamespaceCore {
-    fn write_saved(
-        &self,
-        body: &mut Vec<u8>,
-        set: &str,
-        saved: &SavedVersion<'_>,
-        policy: WriteSavedPolicy,
-    ) -> Result<WriteSaved> {
+        let (core, mut body) = (&self.core, Scratch::take());
+        let body: &mut Vec<u8> = &mut body;
         let existing = policy.existing;
-        let set_id = self.storage.create_set(set)?;
-        let lock = self.storage.lock(&saved.digest, None)?;
-        let now_ms = self.clock.now_ms();
+        let set_id = core.storage.create_set(set)?;
+        let lock = core.storage.lock(&saved.digest, None)?;
+        let now_ms = core.clock.now_ms();
         let entry = match lock.entry() {
             Err(error) if error.is_damage() => None,
             entry => entry?,
@@ -171,7 +152,7 @@ impl NamespaceCore {
         }
         if let Some(live) = &live
             && !policy.override_shards
-            && let Some(rules) = self.rules_for(set_id, ShardAccess::Protected)
+            && let Some(rules) = core.rules_for(set_id, ShardAccess::Protected)
             && let Some(kept) =
                 OwnedBins::new(&rules.owned).keep(live.payload(), body, Replacer::User)?
         {
@@ -189,7 +170,7 @@ impl NamespaceCore {
         // A key that is stored stays.
         let stored_key = live.and_then(|live| live.key()).map(<[u8]>::to_vec);
         let key = saved.key.or(stored_key.as_deref());
-        check_size(self.max_record_bytes, key, body)?;
+        check_size(core.max_record_bytes, key, body)?;
         let updated_ms = live.map_or(0, |live| metadata_of(&live).last_update_ms);
         let change = Change::Put(NewVersion {
             generation: saved.generation,
@@ -199,9 +180,17 @@ impl NamespaceCore {
             key,
             payload: body,
         });
-        self.publish(lock, &change, policy.acknowledge)?;
-        self.note_lost_root(is_other_root);
+        core.publish(lock, &change, policy.acknowledge)?;
+        core.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
+    }
+
+    /// Waits until all that was written is as durable as the namespace promises.
+    ///
+    /// # Errors
+    /// [`crate::Error::Storage`] if a sync failed.
+    pub(crate) fn settle(&self) -> Result<()> {
+        Ok(self.core.storage.settle(self.core.storage.last_lsn())?)
     }
 }
 

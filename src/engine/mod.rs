@@ -14,6 +14,7 @@ mod companion_sets;
 mod config;
 mod core;
 pub(crate) mod declaration;
+mod delete;
 mod entry;
 #[cfg(feature = "backup")]
 mod export;
@@ -26,7 +27,6 @@ mod open_dirs;
 mod policy;
 #[cfg(feature = "server")]
 mod provisional;
-mod publish;
 mod query;
 mod relation_guard;
 mod relation_rules;

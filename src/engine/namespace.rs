@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 #[cfg(feature = "monitor")]
 use spikelet_storage::Digest;
-use spikelet_storage::{Attempt, Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, Truncate};
+use spikelet_storage::{Attempt, Lsn, MaintenanceReport, Opening, SetUsage, Truncate};
 
 #[cfg(doc)]
 use crate::Error;
@@ -205,13 +205,7 @@ impl Namespace {
         &self,
         mut read: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let began = self.core.activity.begin(OperationKind::Scan);
-        let ended = (0..PARTITIONS).try_for_each(|partition| {
-            self.core
-                .scan_partition(partition, None, None, true, &mut read)
-        });
-        self.core.activity.end(OperationKind::Scan, began, None);
-        ended
+        self.core.scan(None, None, true, &mut read)
     }
 
     /// Expires, defragments and forgets tombstones at once instead of bit by bit in the background.

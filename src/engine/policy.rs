@@ -179,13 +179,13 @@ pub struct WritePolicy {
     pub acknowledge: Acknowledge,
     /// Whether the write may break a sharded collection. Default: false, see [`WritePolicy::override_shards`].
     pub override_shards: bool,
-    /// Whether it is a write of a collection that can be sharded.
-    pub(crate) collection: CollectionWrite,
+    /// What the writer may do to sharded collections, and to what relations own.
+    pub(crate) access: ShardAccess,
 }
 
 /// The changes that a write may make to records of a sharded collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ShardAccess {
+pub(crate) enum ShardAccess {
     /// Nothing that would orphan companions, and nothing at all to a companion.
     Protected,
     /// Everything; where a root loses the description of its shards, that is counted.
@@ -218,21 +218,6 @@ impl ShardAccess {
     }
 }
 
-/// Whether a write is one of a collection that can be sharded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CollectionWrite {
-    /// It is a user's.
-    No,
-    /// It is, for any sharded collection.
-    Any,
-    /// It is, as long as nothing of the record is sharded.
-    Unsharded,
-    /// It is a relation's, of a whole record.
-    Related,
-    /// It deletes a record whose edges are gone.
-    Detached,
-}
-
 /// The policy of the calls that take none: lent, so that none is made and dropped for each.
 pub(super) static DEFAULT_WRITE: WritePolicy = WritePolicy {
     record_exists_action: RecordExistsAction::Update,
@@ -244,7 +229,7 @@ pub(super) static DEFAULT_WRITE: WritePolicy = WritePolicy {
     filter: None,
     acknowledge: Acknowledge::Durable,
     override_shards: false,
-    collection: CollectionWrite::No,
+    access: ShardAccess::Protected,
 };
 
 impl Default for WritePolicy {
@@ -286,39 +271,35 @@ impl WritePolicy {
     /// For the writes of a sharded collection's own handle.
     #[must_use]
     pub(crate) const fn of_shards(mut self) -> Self {
-        self.collection = CollectionWrite::Any;
+        self.access = ShardAccess::Own;
         self
     }
 
     /// For writes of a collection that are refused with [`Error::FilteredOut`] where any collection of the record is sharded.
     #[must_use]
     pub(crate) const fn of_unsharded(mut self) -> Self {
-        self.collection = CollectionWrite::Unsharded;
+        self.access = ShardAccess::Unsharded;
         self
     }
 
     /// For a relation's writes of whole records: they set its own bins.
     #[must_use]
     pub(crate) const fn of_relation(mut self) -> Self {
-        self.collection = CollectionWrite::Related;
+        self.access = ShardAccess::Related;
         self
     }
 
     /// For deletes of records whose edges are gone.
     #[must_use]
     pub(crate) const fn of_detached(mut self) -> Self {
-        self.collection = CollectionWrite::Detached;
+        self.access = ShardAccess::Detached;
         self
     }
 
     pub(super) const fn shard_access(&self) -> ShardAccess {
-        match (self.collection, self.override_shards) {
-            (CollectionWrite::Any, _) => ShardAccess::Own,
-            (CollectionWrite::Unsharded, _) => ShardAccess::Unsharded,
-            (CollectionWrite::Detached, false) => ShardAccess::Detached,
-            (CollectionWrite::Related, false) => ShardAccess::Related,
+        match (self.access, self.override_shards) {
+            (ShardAccess::Own | ShardAccess::Unsharded, _) | (_, false) => self.access,
             (_, true) => ShardAccess::Override,
-            (CollectionWrite::No, false) => ShardAccess::Protected,
         }
     }
 
@@ -348,6 +329,14 @@ impl WritePolicy {
                 record: None,
             })
         }
+    }
+
+    /// Whether the record must exist.
+    pub(super) const fn updates_only(&self) -> bool {
+        matches!(
+            self.record_exists_action,
+            RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
+        )
     }
 
     /// Whether nothing of the record that may be there matters.

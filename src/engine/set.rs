@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
-use spikelet_storage::{Clock, Digest, EntryView, PARTITIONS, Truncate};
+use spikelet_storage::{Clock, Digest, EntryView, Truncate};
 
 use crate::expression::Expression;
 use crate::record::{Key, Metadata, Record, RecordView, check_set_name};
@@ -256,49 +256,14 @@ impl Set {
         })
     }
 
-    /// Reads the record with this key and this digest.
-    #[inline]
-    fn read_at<R>(
-        &self,
-        filter: Option<&Expression>,
-        key: &Key<'_>,
-        digest: &Digest,
-        read: impl FnOnce(EntryView<'_>) -> Result<R>,
-    ) -> Result<Option<R>> {
-        let found = self.core.namespace.storage.get(digest, |entry| {
-            match self.checked(filter, key, entry) {
-                Ok(Some(entry)) => read(entry).map(Some),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error),
-            }
-        });
-        match found {
-            Ok(Some(Ok(read))) => Ok(read),
-            Ok(None) => Ok(None),
-            Ok(Some(Err(error))) => Err(self.about(key, error)),
-            Err(error) => Err(self.about(key, error.into())),
-        }
-    }
-
     /// The error with the record that it is about.
     pub(super) fn about(&self, key: &Key<'_>, error: Error) -> Error {
         error.about(&self.core.name, key)
     }
 
-    /// A stored record as a read may see it: not at all once it has expired.
+    /// A stored record as a read at this time may see it: not at all once it has expired.
     #[inline(always)]
-    fn checked<'a>(
-        &self,
-        filter: Option<&Expression>,
-        key: &Key<'_>,
-        entry: EntryView<'a>,
-    ) -> Result<Option<EntryView<'a>>> {
-        self.checked_at(filter, key, entry, || self.core.namespace.clock.now_ms())
-    }
-
-    /// What a read at this time may see of a stored record.
-    #[inline(always)]
-    pub(super) fn checked_at<'a>(
+    pub(super) fn checked<'a>(
         &self,
         filter: Option<&Expression>,
         key: &Key<'_>,
@@ -499,14 +464,9 @@ impl Set {
         let Some(id) = self.core.id() else {
             return ControlFlow::Continue(());
         };
-        let filter = self.filter.as_ref();
+        let (filter, companions) = (self.filter.as_ref(), self.companions);
         let set = Some((id, self.core.name.as_ref()));
         let namespace = &self.core.namespace;
-        let began = namespace.activity.begin(OperationKind::Scan);
-        let ended = (0..PARTITIONS).try_for_each(|partition| {
-            namespace.scan_partition(partition, set, filter, self.companions, &mut read)
-        });
-        namespace.activity.end(OperationKind::Scan, began, None);
-        ended
+        namespace.scan(set, filter, companions, &mut read)
     }
 }

@@ -1,5 +1,8 @@
 //! The path of a write, in the order of its steps: lock, read the record, check policy, filter and key, edit,
-//! check the size, put, unlock, durability. One record, one version: all of it or nothing.
+//! check the size, publish, unlock, durability. One record, one version: all of it or nothing.
+//!
+//! Every write of one record publishes here with the record locked (groups: `write_group.rs`), so this is where secondary indexes
+//! follow: the entries of the new version are added before, those of the superseded one removed after, under the lock still.
 //!
 //! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
 //! decides.
@@ -8,18 +11,21 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
-use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion};
+use spikelet_storage::{Change, ConflictCause, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
+use crate::index::{GUARDS, IndexRule};
+use crate::operation::{Checked, ResultSink, merge};
 use crate::record::{
-    Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description, parse_with_role,
+    Bins, Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description,
+    parse_with_role,
 };
 use crate::{Error, Result};
 
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::entry::check_size;
-use super::policy::{Expiration, GenerationPolicy, ShardAccess, WritePolicy};
+use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
 use super::relation_rules::protected_bins;
 
 /// The result of an edit: the new body is in the buffer, or nothing is to be written.
@@ -29,6 +35,31 @@ pub(super) enum EditOutcome {
     Body(u32),
     /// No bins are left, and that there were none before is no error.
     Emptied,
+}
+
+impl EditOutcome {
+    /// Edits by a put: these bins are set, and the others stay.
+    #[inline]
+    pub(super) fn of_put(
+        bins: &Bins,
+        (old, facts): (Option<RecordView<'_>>, &RecordFacts<'_>),
+        body: &mut Vec<u8>,
+    ) -> Result<Self> {
+        facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
+        Ok(Self::Body(merge(old, bins, body)?))
+    }
+
+    /// Edits by operations, and hands their results to `results`.
+    #[inline]
+    pub(super) fn of_operations(
+        operations: &Checked<'_>,
+        (old, facts): (Option<RecordView<'_>>, &RecordFacts<'_>),
+        body: &mut Vec<u8>,
+        results: &mut dyn ResultSink,
+    ) -> Result<Self> {
+        let bin_count = operations.seeing(facts).execute(old, body, results)?;
+        Ok(Self::Body(bin_count))
+    }
 }
 
 /// What a write does to a record. It gets the live record (its bins, or none if they are to be replaced) and what expressions
@@ -63,7 +94,7 @@ impl<'a> WriteTarget<'a> {
     /// # Errors
     /// [`Error::ShardCompanion`].
     #[inline]
-    fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
+    pub(super) fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
         match (role, self.shards) {
             (_, ShardAccess::Own) | (ShardRole::None, _) => Ok(ShardRole::None),
             (_, ShardAccess::Unsharded) => Err(Error::FilteredOut { record: None }),
@@ -116,7 +147,7 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// Refuses to take the description of its shards from a root.
-    fn check_root(&self, loses: ShardLoss) -> Result<()> {
+    pub(super) fn check_root(&self, loses: ShardLoss) -> Result<()> {
         if !self.shards.protects_shards() {
             return Ok(());
         }
@@ -412,11 +443,88 @@ impl NamespaceCore {
     /// Refuses a write that yields to a wire client's transaction which has the record locked. The caller has the record's
     /// own lock, under which transactions lock records, too.
     #[cfg(feature = "server")]
-    fn check_not_provisional(&self, target: &WriteTarget<'_>) -> Result<()> {
+    pub(super) fn check_not_provisional(&self, target: &WriteTarget<'_>) -> Result<()> {
         if target.yields && self.provisional_locks.owner(&target.digest).is_some() {
-            return Err(locked_by_transaction());
+            return Err(conflict(ConflictCause::Locked));
         }
         Ok(())
+    }
+
+    /// Publishes a change and unlocks the record; waits until it is acknowledged. `None`: there was nothing to delete.
+    /// Inlined, since a record lock is large.
+    ///
+    /// # Errors
+    /// The errors of the indexes, [`crate::Error::StopWrites`], and storage's: nothing was changed unless the error
+    /// says that it is in doubt.
+    #[inline(always)]
+    pub(super) fn publish(
+        &self,
+        lock: RecordLock<'_>,
+        change: &Change<'_>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        self.note_companion(change)?;
+        let declares = self.declares(&lock, change)?;
+        let lsn = if self.indexes.any() {
+            self.publish_indexed(lock, change)
+        } else {
+            lock.apply(change).map_err(|error| self.not_written(error))
+        };
+        if declares {
+            self.read_declarations();
+        }
+        self.acknowledge(lsn?, acknowledge)
+    }
+
+    #[inline(never)]
+    fn publish_indexed(&self, lock: RecordLock<'_>, change: &Change<'_>) -> Result<Option<Lsn>> {
+        let changes = self.change_indexes([(&lock, change)].into_iter())?;
+        let published = match GUARDS.keep(IndexRule::RemovedUnderLock) {
+            true => lock.apply_then(change, |is_published| changes.finish(is_published)),
+            false => lock.apply(change).inspect(|_| changes.finish(true)),
+        };
+        published.map_err(|error| self.not_written(error))
+    }
+
+    /// Notes that a set has companions, before one is published. One look at the names of the new version's bins.
+    #[inline]
+    pub(super) fn note_companion(&self, change: &Change<'_>) -> Result<()> {
+        match change {
+            Change::Put(version)
+                if !self.companion_sets.contains(version.set_id)
+                    && ShardRole::of(version.payload) == ShardRole::Companion =>
+            {
+                self.note_companion_set(version.set_id)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps in the catalog that a set has companions.
+    #[cold]
+    fn note_companion_set(&self, set_id: u16) -> Result<()> {
+        let name: Box<str> = self.storage.set_name(set_id).unwrap_or_default().into();
+        self.change_catalog(|catalog| {
+            if !catalog.companions.contains(&name) {
+                catalog.companions.push(name);
+            }
+            Ok(())
+        })?;
+        self.companion_sets.add(set_id);
+        Ok(())
+    }
+
+    /// Waits for what is to be acknowledged. No record is locked.
+    #[inline]
+    pub(super) fn acknowledge(
+        &self,
+        lsn: Option<Lsn>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        if let (Acknowledge::Durable, Some(lsn)) = (acknowledge, lsn) {
+            self.storage.settle(lsn)?;
+        }
+        Ok(lsn)
     }
 
     /// Has handles of sharded collections look at their roots again. After the write: a look then sees it.
@@ -424,86 +532,6 @@ impl NamespaceCore {
         if is_lost {
             self.lost_roots.fetch_add(1, Ordering::Release);
         }
-    }
-
-    /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation, timeout and acknowledgement count.
-    pub(super) fn delete(
-        &self,
-        target: &WriteTarget<'_>,
-        policy: &WritePolicy,
-    ) -> std::result::Result<Lsn, WriteRefusal> {
-        let lock = self
-            .storage
-            .lock(&target.digest, policy.total_timeout)
-            .map_err(|error| self.refused(error, policy.total_timeout))?;
-        #[cfg(feature = "server")]
-        self.check_not_provisional(target)?;
-        let now_ms = self.clock.now_ms();
-        let mut loses_shards = false;
-        let damage = match lock.entry() {
-            Err(error) if !deletes_unseen(target, policy) || !error.is_damage() => {
-                return Err(error.into());
-            }
-            Err(error) => Some(error),
-            Ok(entry) => {
-                let live = entry.filter(|entry| !expired(entry, now_ms));
-                loses_shards = self.evaluate_delete(target, policy, live, now_ms)?;
-                None
-            }
-        };
-        let deleted = self.publish(lock, &Change::Delete(now_ms), policy.acknowledge);
-        self.note_lost_root(loses_shards);
-        match (deleted?, damage) {
-            (Some(lsn), _) => Ok(lsn),
-            // Nothing to delete, but the lost bytes may have been this record.
-            (None, Some(damage)) => Err(damage.into()),
-            (None, None) => Err(Error::not_found().into()),
-        }
-    }
-
-    /// Judges a deletion by what it meets at this time, damage included. Returns whether a root loses the description of its
-    /// shards. Changes nothing.
-    pub(super) fn judge_deletion(
-        &self,
-        target: &WriteTarget<'_>,
-        policy: &WritePolicy,
-        found: spikelet_storage::Result<Option<EntryView<'_>>>,
-        now_ms: u64,
-    ) -> std::result::Result<bool, WriteRefusal> {
-        match found {
-            Err(error) if error.is_damage() && deletes_unseen(target, policy) => Ok(false),
-            found => {
-                let live = found?.filter(|entry| !expired(entry, now_ms));
-                self.evaluate_delete(target, policy, live, now_ms)
-            }
-        }
-    }
-
-    /// Judges a deletion by the live record that it meets at this time. Returns whether a root loses the description of its
-    /// shards. Changes nothing.
-    pub(super) fn evaluate_delete(
-        &self,
-        target: &WriteTarget<'_>,
-        policy: &WritePolicy,
-        live: Option<EntryView<'_>>,
-        now_ms: u64,
-    ) -> std::result::Result<bool, WriteRefusal> {
-        let Some(live) = live else {
-            return Err(Error::not_found().into());
-        };
-        let judge = || {
-            self.check_set(target.set_name, target.set_id, &live)?;
-            policy.check_generation(live.generation())?;
-            self.check_filter(target.filter, &live, target.set_name, now_ms)?;
-            check_key(target.key, live.key())?;
-            let role = target.concerning(ShardRole::of(live.payload()))?;
-            self.check_edges(target.shards, &live)?;
-            if role == ShardRole::Root {
-                target.check_root(ShardLoss::Now)?;
-            }
-            Ok(role == ShardRole::Root)
-        };
-        judge().map_err(WriteRefusal::having_found(Some(metadata_of(&live))))
     }
 
     /// Refuses a record of another set than the one named. A caller that names none takes any.
@@ -543,11 +571,6 @@ pub(super) fn seen_by_write<'a>(
     }
 }
 
-/// Whether a record with damaged bytes can be deleted: if nothing depends on them.
-fn deletes_unseen(target: &WriteTarget<'_>, policy: &WritePolicy) -> bool {
-    policy.generation == GenerationPolicy::None && target.filter.is_none()
-}
-
 /// Refuses another user key than the one that the record stores.
 pub(super) fn check_key(given: Option<&[u8]>, stored: Option<&[u8]>) -> Result<()> {
     match (given, stored) {
@@ -556,11 +579,10 @@ pub(super) fn check_key(given: Option<&[u8]>, stored: Option<&[u8]>) -> Result<(
     }
 }
 
-/// The refusal of a write to a record that a wire client's transaction has locked.
-#[cfg(feature = "server")]
-pub(super) const fn locked_by_transaction() -> Error {
+/// The conflict of a single call, which was made once.
+pub(super) const fn conflict(cause: ConflictCause) -> Error {
     Error::Conflict {
-        cause: spikelet_storage::ConflictCause::Locked,
+        cause,
         attempts: 1,
         record: None,
     }

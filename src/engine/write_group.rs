@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spikelet_storage::{BufferedVersion, Digest, EntryView, Lsn, RecordLock};
+use spikelet_storage::{BufferedVersion, Digest, EntryView, GroupMember, Lsn, RecordLock};
 
 use super::core::{NamespaceCore, expired};
-use super::policy::DEFAULT_WRITE;
+use super::policy::Acknowledge;
 use super::scratch::Scratch;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
 use super::uncommitted::{Uncommitted, check_limit, update_time};
 use super::write::{EditOutcome, WriteRefusal, seen_by_write};
 use crate::expression::RecordFacts;
-use crate::operation::{Checked, Mode, Operation, merge};
+use crate::operation::{Checked, Mode, Operation};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
@@ -131,7 +131,7 @@ impl NamespaceCore {
     /// Keeps wire clients' transactions from being committed that have locked a record which the group has seen and leaves as it is.
     /// Others that have locked a written record find it changed.
     #[cfg(feature = "server")]
-    fn overrule_unchanged(&self, locked: &[spikelet_storage::GroupMember<'_, '_>]) {
+    fn overrule_unchanged(&self, locked: &[GroupMember<'_, '_>]) {
         let unchanged = locked.iter().filter(|(_, change)| change.is_none());
         self.provisional_locks
             .overrule(unchanged.map(|(lock, _)| lock.digest()));
@@ -162,7 +162,7 @@ impl NamespaceCore {
                 Err(_) => true,
             };
         }
-        let policy = write.policy.unwrap_or(&DEFAULT_WRITE);
+        let policy = write.policy;
         let stored_key = write.key.stored();
         let target = |set_id| {
             let set = write.set;
@@ -173,10 +173,10 @@ impl NamespaceCore {
                 let target = target(write.set.core.id());
                 result.queued_behind = Some(lock.queued_behind());
                 match self.judge_deletion(&target, policy, found, now_ms) {
-                    Ok(loses_shards) => {
+                    Ok(judged) => {
                         result.lsn = Some(MARK);
                         member.written = Some(Uncommitted::Deleted);
-                        member.loses_shards |= loses_shards;
+                        member.loses_shards |= judged.loses_shards;
                     }
                     Err(refused) if matches!(refused.error, Error::NotFound { .. }) => {}
                     Err(refused) => return Err(refused),
@@ -196,14 +196,9 @@ impl NamespaceCore {
                         facts: &RecordFacts<'_>,
                         body: &mut Vec<u8>| match (&checked, &write.action) {
             (Some(checked), _) => {
-                let checked = checked.seeing(facts);
-                let bin_count = checked.execute(old, body, &mut result.results)?;
-                Ok(EditOutcome::Body(bin_count))
+                EditOutcome::of_operations(checked, (old, facts), body, &mut result.results)
             }
-            (None, WriteAction::Put(bins)) => {
-                facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
-                Ok(EditOutcome::Body(merge(old, bins, body)?))
-            }
+            (None, WriteAction::Put(bins)) => EditOutcome::of_put(bins, (old, facts), body),
             (None, _) => Ok(EditOutcome::Emptied),
         };
         let live = (live, now_ms);
@@ -216,6 +211,45 @@ impl NamespaceCore {
         }
         evaluated.outcome(lock.queued_behind(), lsn).note_in(result);
         Ok(())
+    }
+
+    /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what
+    /// is to be acknowledged. `None`: there was nothing to change.
+    ///
+    /// # Errors
+    /// As for [`NamespaceCore::publish`].
+    pub(super) fn publish_group(
+        &self,
+        members: Vec<GroupMember<'_, '_>>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        let mut declares = false;
+        for (lock, change) in &members {
+            if let Some(change) = change {
+                self.note_companion(change)?;
+                declares |= self.declares(lock, change)?;
+            }
+        }
+        let published = self.publish_members(members)?;
+        if declares {
+            self.read_declarations();
+        }
+        let lsn = published.map_err(|error| self.not_written(error))?;
+        self.acknowledge(lsn, acknowledge)
+    }
+
+    fn publish_members(
+        &self,
+        members: Vec<GroupMember<'_, '_>>,
+    ) -> Result<spikelet_storage::Result<Option<Lsn>>> {
+        if !self.indexes.any() {
+            return Ok(self.storage.apply_members(members, None::<fn(bool)>));
+        }
+        let changed = members.iter();
+        let changed = changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?)));
+        let indexes = self.change_indexes(changed)?;
+        let done = |is_published| indexes.finish(is_published);
+        Ok(self.storage.apply_members(members, Some(done)))
     }
 }
 

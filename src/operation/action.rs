@@ -2,7 +2,7 @@
 
 use super::call::BinCall;
 use super::scalar::{JoinEnd, Operand};
-use crate::call::{CallError, CallSystem, Context, EncodedCall, Trust};
+use crate::call::{CallError, CallSystem, Context, EncodedCall};
 use crate::cdt::{self, PreparedCall};
 use crate::expression::{Evaluation, Expression};
 use crate::record::BinName;
@@ -35,7 +35,7 @@ pub struct Operation {
 
 /// The action of an operation on its bin or record.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum OperationAction {
+pub(crate) enum OperationAction {
     Read,
     ReadAll,
     Write(Value),
@@ -77,10 +77,8 @@ impl Operation {
 
     /// An operation that is a call of our own making.
     pub(super) fn on_call(bin: &str, system: CallSystem, writes: bool, call: EncodedCall) -> Self {
-        Self::on_bin(
-            bin,
-            OperationAction::Call(BinCall::new(system, writes, Trust::Normal, call, 0)),
-        )
+        let call = BinCall::new(system, writes, call);
+        Self::on_bin(bin, OperationAction::Call(call))
     }
 
     /// An operation on a list or map, or why its arguments are refused.
@@ -105,16 +103,8 @@ impl Operation {
         writes: bool,
         call: impl Into<Box<[u8]>>,
     ) -> Self {
-        Self::on_bin(
-            bin,
-            OperationAction::Call(BinCall::new(
-                system,
-                writes,
-                Trust::Foreign,
-                Ok(call.into()),
-                0,
-            )),
-        )
+        let call = BinCall::new(system, writes, Ok(call.into())).foreign();
+        Self::on_bin(bin, OperationAction::Call(call))
     }
 
     /// An operation that reads or writes the value of an expression.
@@ -150,26 +140,18 @@ impl Operation {
     pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
         let contexts: Vec<Context> = contexts.into_iter().collect();
         if let OperationAction::Collection { call, creates } = &self.action {
-            self.action = OperationAction::Call(BinCall::new(
-                CallSystem::Collections,
-                call.writes(),
-                Trust::Normal,
-                call.encode(),
-                *creates,
-            ));
+            let encoded = BinCall::new(CallSystem::Collections, call.writes(), call.encode());
+            self.action = OperationAction::Call(encoded.creating(*creates));
         }
         match &mut self.action {
             OperationAction::Call(call) if call.is_of_collections() => call.add_path(&contexts),
             action => {
-                *action = OperationAction::Call(BinCall::new(
-                    CallSystem::Collections,
-                    !matches!(action, OperationAction::Read | OperationAction::ReadAll),
-                    Trust::Normal,
-                    Err(CallError::parameter(
-                        "contexts lead into lists and maps: only their operations can have them",
-                    )),
-                    0,
-                ));
+                let writes = !matches!(action, OperationAction::Read | OperationAction::ReadAll);
+                let refused = CallError::parameter(
+                    "contexts lead into lists and maps: only their operations can have them",
+                );
+                let refused = BinCall::new(CallSystem::Collections, writes, Err(refused));
+                *action = OperationAction::Call(refused);
             }
         }
         self
@@ -182,6 +164,16 @@ impl Operation {
             Ok(bin) => Ok(bin),
             Err(name) => Err(Error::BinName(name.clone())),
         }
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) const fn action(&self) -> &OperationAction {
+        &self.action
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) const fn reads_all(&self) -> bool {
+        matches!(self.action, OperationAction::ReadAll)
     }
 
     /// True if the operation changes the record; one such makes the transaction a write.

@@ -1,19 +1,16 @@
 //! Operations that are calls: their encoded form, and the choice of the executor.
 
-use super::answer::OperationAnswer;
 use super::change::BinChange;
-use crate::Result;
 use crate::call::{
-    CallError, CallSystem, Context, EncodedCall, PathCall, Payload, Trust, below, encode_path,
+    CallError, CallReply, CallSystem, Context, EncodedCall, PathCall, Payload, Trust, below,
+    encode_path,
 };
-use crate::cdt::PreparedCall;
 use crate::expression::{modify_call, read_call};
-use crate::record::BinName;
 use crate::value::ParticleType;
 
 /// A call on a bin.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct BinCall {
+pub(crate) struct BinCall {
     system: CallSystem,
     writes: bool,
     trust: Trust,
@@ -23,20 +20,28 @@ pub(super) struct BinCall {
 }
 
 impl BinCall {
-    pub(super) const fn new(
-        system: CallSystem,
-        writes: bool,
-        trust: Trust,
-        call: EncodedCall,
-        creates: i64,
-    ) -> Self {
+    /// A call of our own making.
+    pub(super) const fn new(system: CallSystem, writes: bool, call: EncodedCall) -> Self {
         Self {
             system,
             writes,
-            trust,
+            trust: Trust::Normal,
             call,
-            creates,
+            creates: 0,
         }
+    }
+
+    /// The same, as a client sent it.
+    pub(super) fn foreign(self) -> Self {
+        Self {
+            trust: Trust::Foreign,
+            ..self
+        }
+    }
+
+    /// The same, and a path added later creates what its last context names.
+    pub(super) fn creating(self, creates: i64) -> Self {
+        Self { creates, ..self }
     }
 
     /// True if it is of lists and maps, the only ones that have contexts.
@@ -44,7 +49,7 @@ impl BinCall {
         matches!(self.system, CallSystem::Collections)
     }
 
-    pub(super) const fn is_write(&self) -> bool {
+    pub(crate) const fn is_write(&self) -> bool {
         self.writes
     }
 
@@ -54,13 +59,13 @@ impl BinCall {
     }
 
     #[cfg(feature = "cluster")]
-    pub(super) const fn system(&self) -> CallSystem {
+    pub(crate) const fn system(&self) -> CallSystem {
         self.system
     }
 
     /// The encoded call.
     #[cfg(feature = "cluster")]
-    pub(super) fn encoded(&self) -> std::result::Result<&[u8], &CallError> {
+    pub(crate) fn encoded(&self) -> Result<&[u8], &CallError> {
         self.call.as_deref()
     }
 
@@ -82,7 +87,7 @@ impl BinCall {
         };
     }
 
-    fn payload(&self) -> std::result::Result<Payload<'_>, CallError> {
+    fn payload(&self) -> Result<Payload<'_>, CallError> {
         match &self.call {
             Ok(call) => Payload::parse(call, self.trust),
             Err(error) => Err(error.clone()),
@@ -92,70 +97,18 @@ impl BinCall {
     /// Executes a call that reads a bin.
     pub(super) fn read<'a>(
         &'a self,
-        bin: &BinName,
         kind: ParticleType,
         value: &'a [u8],
-    ) -> Result<OperationAnswer<'a>> {
-        let payload = self.payload();
-        let read = payload.and_then(|payload| read_call(self.system, payload, (kind, value)));
-        let reply = read.map_err(|error| error.in_bin(bin.as_str()))?;
-        Ok(if reply.is_nil() {
-            OperationAnswer::Null
-        } else {
-            OperationAnswer::Value(reply)
-        })
+    ) -> Result<CallReply<'a>, CallError> {
+        read_call(self.system, self.payload()?, (kind, value))
     }
 
     /// Executes a call that writes a bin, as far as the change that it makes.
     pub(super) fn write<'a>(
         &'a self,
-        bin: &BinName,
         current: Option<(ParticleType, &'a [u8])>,
-    ) -> Result<(BinChange<'a>, OperationAnswer<'a>)> {
-        let payload = self.payload();
-        let written = payload.and_then(|payload| modify_call(self.system, payload, current));
-        let (change, reply) = written.map_err(|error| error.in_bin(bin.as_str()))?;
-        let answer = if reply.is_nil() {
-            OperationAnswer::Nothing
-        } else {
-            OperationAnswer::Value(reply)
-        };
-        Ok((change.into(), answer))
-    }
-}
-
-/// Executes an operation that reads a list or map.
-pub(super) fn read_collection<'a>(
-    call: &'a PreparedCall,
-    bin: &BinName,
-    kind: ParticleType,
-    value: &'a [u8],
-) -> Result<OperationAnswer<'a>> {
-    match call.read(kind, value) {
-        Ok(reply) if reply.is_nil() => Ok(OperationAnswer::Null),
-        Ok(reply) => Ok(OperationAnswer::Value(reply)),
-        Err(error) => Err(error.in_bin(bin.as_str())),
-    }
-}
-
-/// Executes an operation that writes a list or map, as far as the change that it makes: `change`, if there is one.
-pub(super) fn write_collection<'a>(
-    call: &'a PreparedCall,
-    bin: &BinName,
-    current: Option<(ParticleType, &'a [u8])>,
-    change: &mut BinChange<'a>,
-) -> Result<OperationAnswer<'a>> {
-    match call.modify(current) {
-        Ok((edit, reply)) => {
-            if let Some(edit) = edit {
-                *change = BinChange::Collection(edit);
-            }
-            Ok(if reply.is_nil() {
-                OperationAnswer::Nothing
-            } else {
-                OperationAnswer::Value(reply)
-            })
-        }
-        Err(error) => Err(error.in_bin(bin.as_str())),
+    ) -> Result<(BinChange<'a>, CallReply<'a>), CallError> {
+        let (change, reply) = modify_call(self.system, self.payload()?, current)?;
+        Ok((change.into(), reply))
     }
 }

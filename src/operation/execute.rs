@@ -1,17 +1,16 @@
 //! The run of operations that write.
 
 use super::action::{Operation, OperationAction};
-use super::answer::OperationAnswer;
 use super::bin_value::{check_bin_value, check_stored_bin_value};
-use super::call::write_collection;
 use super::change::{BinChange, SettledChange, not_storable};
 use super::check::{Checked, Mode};
 use super::read::{ReadResults, read_all, read_bin};
 use super::results::ResultSink;
+use super::scalar;
 use super::slots::Slots;
-use super::{evaluate, scalar};
 use crate::Result;
-use crate::expression::Scope;
+use crate::call::{CallError, CallReply};
+use crate::expression::{EvaluatedWrite, Scope};
 use crate::record::body::{checked_bin_count, write_varint};
 use crate::record::{BinName, RecordView};
 use crate::value::{ParticleType, Value, from_wire};
@@ -80,8 +79,8 @@ impl Checked<'_> {
         let located = old.and_then(|old| old.locate(bin.as_bytes()));
         let current = located.map(|located| (located.bin.kind, located.bin.value));
         let mut change = BinChange::None;
-        let answer = write_bin(operation, bin, current, scope, &mut change)?;
-        results.add(reads.len(), bin, answer)?;
+        let reply = write_bin(operation, bin, current, scope, &mut change)?;
+        results.add(reads.len(), bin, reply)?;
 
         let old_count = old.map_or(0, |old| old.len());
         match (&change, located) {
@@ -133,7 +132,7 @@ impl Checked<'_> {
                             .try_for_each(|(bin, ..)| facts.owned.check_set(&bin))?;
                     }
                     slots.clear();
-                    results.add(at, &BinName::EMPTY, OperationAnswer::Nothing)?;
+                    results.add(at, &BinName::EMPTY, None)?;
                 }
                 _ => {
                     let bin = operation.bin()?;
@@ -144,13 +143,13 @@ impl Checked<'_> {
                     if operation.is_write() {
                         let mut change = BinChange::None;
                         let current = slots.get(bin);
-                        let answer = write_bin(operation, bin, current, scope, &mut change)?;
-                        results.add(at, bin, answer)?;
+                        let reply = write_bin(operation, bin, current, scope, &mut change)?;
+                        results.add(at, bin, reply)?;
                         let change = change.settle()?;
                         slots.apply(*bin, change);
                     } else {
-                        let answer = read_bin(operation, bin, slots.get(bin), scope)?;
-                        results.add(at, bin, answer)?;
+                        let reply = read_bin(operation, bin, slots.get(bin), scope)?;
+                        results.add(at, bin, reply)?;
                     }
                 }
             }
@@ -167,7 +166,7 @@ fn write_bin<'a>(
     current: Option<(ParticleType, &'a [u8])>,
     scope: Scope<'a>,
     change: &mut BinChange<'a>,
-) -> Result<OperationAnswer<'a>> {
+) -> Result<Option<CallReply<'a>>> {
     let is_whole = !matches!(
         &operation.action,
         OperationAction::Collection { .. } | OperationAction::Call(_)
@@ -181,6 +180,7 @@ fn write_bin<'a>(
             _ => facts.owned.check_set(bin)?,
         }
     }
+    let in_bin = |error: CallError| error.in_bin(bin.as_str());
     *change = match &operation.action {
         OperationAction::Read
         | OperationAction::ReadAll
@@ -199,17 +199,31 @@ fn write_bin<'a>(
         }
         OperationAction::Add(operand) => scalar::add(bin, current, operand)?,
         OperationAction::Join(end, operand) => scalar::join(bin, current, operand, *end)?,
-        OperationAction::Collection { call, .. } => {
-            return write_collection(call, bin, current, change);
-        }
+        OperationAction::Collection { call, .. } => match call.modify(current) {
+            Ok((edit, reply)) => {
+                // Written once, in its place: it is large.
+                if let Some(edit) = edit {
+                    *change = BinChange::Collection(edit);
+                }
+                return Ok((!reply.is_nil()).then_some(reply));
+            }
+            Err(error) => return Err(in_bin(error)),
+        },
         OperationAction::Call(call) => {
-            let (made, answer) = call.write(bin, current)?;
+            let (made, reply) = call.write(current).map_err(in_bin)?;
             *change = made;
-            return Ok(answer);
+            return Ok((!reply.is_nil()).then_some(reply));
         }
         OperationAction::Evaluate { evaluation, .. } => {
-            evaluate::write(evaluation, bin, current.is_some(), scope)?
+            let evaluation = evaluation.as_ref().map_err(CallError::clone);
+            let written =
+                evaluation.and_then(|evaluation| evaluation.write(current.is_some(), scope));
+            match written.map_err(in_bin)? {
+                EvaluatedWrite::Same => BinChange::None,
+                EvaluatedWrite::Removed => BinChange::Remove,
+                EvaluatedWrite::Value(kind, value) => BinChange::Stored(kind, value.into_owned()),
+            }
         }
     };
-    Ok(OperationAnswer::Nothing)
+    Ok(None)
 }

@@ -8,18 +8,15 @@
 //! * `action`: one operation and its action; `results`: the results of operations.
 //! * `check`: the checks made before the record is looked up; the entry points of execution.
 //! * `execute`: the run over a record that writes; `read`: the run that only reads.
-//! * `scalar`, `call`, `evaluate`: one operation on one bin; `answer`: its answer.
-//! * `wire`: an operation as it is sent to a cluster.
+//! * `scalar`, `call`: one operation on one bin.
 //! * `change`: the new value of a bin, not yet written; `slots`: the bins of a record under way.
 //! * `merge`: the common put, without operations. `bin_value`: checks of whole values.
 
 mod action;
-mod answer;
 mod bin_value;
 mod call;
 mod change;
 mod check;
-mod evaluate;
 mod execute;
 mod merge;
 pub mod operations;
@@ -29,10 +26,10 @@ mod scalar;
 mod slots;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "cluster")]
-mod wire;
 
 pub use action::Operation;
+#[cfg(feature = "cluster")]
+pub(crate) use action::OperationAction;
 pub use check::MAX_OPERATIONS;
 pub use results::{OperationResult, OperationResults};
 
@@ -43,5 +40,3 @@ pub(crate) use read::SingleRead;
 pub(crate) use results::ResultSink;
 #[cfg(any(feature = "server", feature = "cluster"))]
 pub(crate) use scalar::JoinEnd;
-#[cfg(feature = "cluster")]
-pub(crate) use wire::WireOperation;

@@ -3,12 +3,9 @@
 use std::borrow::Cow;
 
 use super::action::{Operation, OperationAction};
-use super::answer::OperationAnswer;
-use super::call::read_collection;
 use super::check::{Checked, Mode};
-use super::evaluate;
 use super::results::{OperationResults, ResultSink};
-use crate::call::CallReply;
+use crate::call::{CallError, CallReply};
 use crate::cdt::PreparedCall;
 use crate::expression::Scope;
 use crate::record::{BinName, RecordView};
@@ -29,18 +26,17 @@ impl<'s> ReadResults<'s> {
         }
     }
 
+    /// Hands on the reply of an operation. `None`: it has no result, unless every operation must have one.
     pub(super) fn add(
         &mut self,
         operation: usize,
         bin: &BinName,
-        answer: OperationAnswer<'_>,
+        reply: Option<CallReply<'_>>,
     ) -> Result<()> {
-        let reply = match answer {
-            OperationAnswer::Value(reply) => reply,
-            OperationAnswer::Nothing if !self.respond_all => return Ok(()),
-            OperationAnswer::Null | OperationAnswer::Nothing => CallReply::Nil,
-        };
-        self.sink.add(operation, bin, reply)
+        match reply.or_else(|| self.respond_all.then_some(CallReply::Nil)) {
+            Some(reply) => self.sink.add(operation, bin, reply),
+            None => Ok(()),
+        }
     }
 }
 
@@ -78,11 +74,8 @@ impl Checked<'_> {
             }
             let bin = operation.bin()?;
             let current = record.find(bin.as_bytes()).map(|bin| (bin.kind, bin.value));
-            let answer = match read_bin(operation, bin, current, scope)? {
-                OperationAnswer::Null => OperationAnswer::Nothing,
-                answer => answer,
-            };
-            results.add(at, bin, answer)?;
+            let reply = read_bin(operation, bin, current, scope)?;
+            results.add(at, bin, reply.filter(|reply| !reply.is_nil()))?;
         }
         Ok(())
     }
@@ -155,32 +148,31 @@ pub(super) fn read_all<'a>(
     results: &mut ReadResults<'_>,
 ) -> Result<()> {
     for (bin, kind, value) in bins {
-        results.add(operation, &bin, stored(kind, value))?;
+        let value = CallReply::Stored(kind, Cow::Borrowed(value));
+        results.add(operation, &bin, Some(value))?;
     }
     Ok(())
 }
 
-/// Executes an operation that reads one bin.
+/// Executes an operation that reads one bin. `None`: there is no such bin.
 pub(super) fn read_bin<'a>(
     operation: &'a Operation,
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
     scope: Scope<'a>,
-) -> Result<OperationAnswer<'a>> {
-    if let OperationAction::Evaluate { evaluation, .. } = &operation.action {
-        return evaluate::read(evaluation, bin, scope);
-    }
-    let Some((kind, value)) = current else {
-        return Ok(OperationAnswer::Nothing);
+) -> Result<Option<CallReply<'a>>> {
+    let read = match (&operation.action, current) {
+        (OperationAction::Evaluate { evaluation, .. }, _) => evaluation
+            .as_ref()
+            .map_err(CallError::clone)
+            .and_then(|evaluation| evaluation.read(scope)),
+        (_, None) => return Ok(None),
+        (OperationAction::Collection { call, .. }, Some((kind, value))) => call.read(kind, value),
+        (OperationAction::Call(call), Some((kind, value))) => call.read(kind, value),
+        (_, Some((kind, value))) => Ok(CallReply::Stored(kind, Cow::Borrowed(value))),
     };
-    match &operation.action {
-        OperationAction::Collection { call, .. } => read_collection(call, bin, kind, value),
-        OperationAction::Call(call) => call.read(bin, kind, value),
-        _ => Ok(stored(kind, value)),
+    match read {
+        Ok(reply) => Ok(Some(reply)),
+        Err(error) => Err(error.in_bin(bin.as_str())),
     }
-}
-
-/// The value of a bin as it is stored.
-const fn stored(kind: ParticleType, value: &[u8]) -> OperationAnswer<'_> {
-    OperationAnswer::Value(CallReply::Stored(kind, Cow::Borrowed(value)))
 }

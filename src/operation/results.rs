@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use smallvec::SmallVec;
+
 use crate::call::CallReply;
 use crate::record::BinName;
 use crate::value::Value;
@@ -35,39 +37,12 @@ pub struct OperationResult {
 /// # }
 /// ```
 #[derive(Clone, Default, PartialEq)]
-pub struct OperationResults {
-    held: Held,
-}
-
-#[derive(Clone, PartialEq)]
-enum Held {
-    UpToOne(Option<OperationResult>),
-    Several(Vec<OperationResult>),
-}
-
-impl Default for Held {
-    fn default() -> Self {
-        Self::UpToOne(None)
-    }
-}
+pub struct OperationResults(SmallVec<[OperationResult; 1]>);
 
 impl OperationResults {
     #[inline]
     pub(crate) fn clear(&mut self) {
-        if !self.is_empty() {
-            *self = Self::default();
-        }
-    }
-
-    #[inline]
-    fn push(&mut self, result: OperationResult) {
-        match &mut self.held {
-            Held::UpToOne(slot @ None) => *slot = Some(result),
-            Held::UpToOne(slot) => {
-                self.held = Held::Several(slot.take().into_iter().chain([result]).collect());
-            }
-            Held::Several(results) => results.push(result),
-        }
+        self.0.clear();
     }
 }
 
@@ -75,10 +50,7 @@ impl Deref for OperationResults {
     type Target = [OperationResult];
 
     fn deref(&self) -> &Self::Target {
-        match &self.held {
-            Held::UpToOne(result) => result.as_slice(),
-            Held::Several(results) => results,
-        }
+        &self.0
     }
 }
 
@@ -102,10 +74,7 @@ impl fmt::Debug for OperationResults {
 
 impl From<OperationResults> for Vec<OperationResult> {
     fn from(results: OperationResults) -> Self {
-        match results.held {
-            Held::UpToOne(result) => result.into_iter().collect(),
-            Held::Several(results) => results,
-        }
+        results.0.into_vec()
     }
 }
 
@@ -130,9 +99,7 @@ impl<'a> IntoIterator for &'a OperationResults {
 #[cfg(feature = "cluster")]
 impl FromIterator<OperationResult> for OperationResults {
     fn from_iter<I: IntoIterator<Item = OperationResult>>(results: I) -> Self {
-        let mut held = Self::default();
-        results.into_iter().for_each(|result| held.push(result));
-        held
+        Self(results.into_iter().collect())
     }
 }
 
@@ -148,7 +115,7 @@ impl ResultSink for OperationResults {
         let value = reply
             .to_value()
             .map_err(|source| Error::malformed("bin", source))?;
-        self.push(OperationResult {
+        self.0.push(OperationResult {
             operation,
             bin: *bin,
             value,

@@ -17,7 +17,7 @@ pub(crate) enum JoinEnd {
 
 /// The operand that is added or joined to a bin.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Operand {
+pub(crate) enum Operand {
     Value(Value),
     /// A value in its stored form: the bytes of other languages have types that no [`Value`] has.
     #[cfg_attr(
@@ -61,6 +61,15 @@ impl Operand {
             ) if *kind == to => Some(bytes),
             _ => None,
         }
+    }
+
+    /// The value, as it is sent to a cluster.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn to_value(&self) -> Result<Cow<'_, Value>> {
+        Ok(match self {
+            Self::Value(value) => Cow::Borrowed(value),
+            Self::Stored(kind, bytes) => Cow::Owned(ValueRef::stored(*kind, bytes)?.to_value()?),
+        })
     }
 
     /// The change that makes it the bin's value.

@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 use spikelet_storage::Digest;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::ripemd160::{LANES, Messages};
 use crate::value::{CodecError, ParticleType};
 
 /// The key by which a user addresses a record inside a set: an integer, text, or bytes.
@@ -214,8 +213,8 @@ pub enum KeyHash {
     /// XXH3: about 10 ns for a short key. For embedded use.
     #[default]
     Xxh3,
-    /// RIPEMD-160, Aerospike's digest: about 220 ns for a short key alone, 50 in a batch. For
-    /// namespaces that wire clients reach, since clients send digests.
+    /// RIPEMD-160, Aerospike's digest: about 220 ns for a short key. For namespaces that wire
+    /// clients reach, since clients send digests.
     Ripemd160,
 }
 
@@ -238,38 +237,30 @@ impl KeyHash {
         })
     }
 
-    /// The digests of many keys of a set, in their order. Several RIPEMD-160 digests are computed
-    /// at a time: some 50 ns a key instead of 220, if the names of set and key have no more than 54
-    /// bytes together.
+    /// The digests of many keys of a set, in their order. For XXH3 the set's name is copied once.
     pub(crate) fn digests<'k, T>(
         self,
         set: &str,
         items: &[T],
         key: impl Fn(&T) -> &Key<'k>,
     ) -> Vec<Digest> {
-        let mut digests = Vec::with_capacity(items.len());
-        if self == Self::Xxh3 {
-            let mut buffer = [0; JOINED_BYTES];
-            if let Some(slot) = buffer.get_mut(..set.len()) {
-                slot.copy_from_slice(set.as_bytes());
-            }
-            digests.extend(items.iter().map(|item| {
-                key(item).with_bytes(|kind, bytes| {
-                    match join_behind(&mut buffer, set.len(), kind.number(), bytes) {
-                        Some(joined) => xxh3_digest(xxh3_128(joined)),
-                        None => xxh3(set.as_bytes(), kind.number(), bytes),
-                    }
-                })
-            }));
-            return digests;
+        let keys = items.iter().map(key);
+        if self == Self::Ripemd160 {
+            return keys.map(|key| self.digest(set, key)).collect();
         }
-        for group in items.chunks(LANES) {
-            match ripemd160_together(set, group, &key) {
-                Some(together) => digests.extend(together.iter().take(group.len())),
-                None => digests.extend(group.iter().map(|item| self.digest(set, key(item)))),
-            }
+        let mut buffer = [0; JOINED_BYTES];
+        if let Some(slot) = buffer.get_mut(..set.len()) {
+            slot.copy_from_slice(set.as_bytes());
         }
-        digests
+        let digest = |key: &Key<'_>| {
+            key.with_bytes(|kind, bytes| {
+                match join_behind(&mut buffer, set.len(), kind.number(), bytes) {
+                    Some(joined) => xxh3_digest(xxh3_128(joined)),
+                    None => xxh3(set.as_bytes(), kind.number(), bytes),
+                }
+            })
+        };
+        keys.map(digest).collect()
     }
 
     /// The digest of a key in its stored form, which may be text that is not UTF-8.
@@ -289,24 +280,6 @@ fn ripemd160(set: &[u8], kind: u8, key: &[u8]) -> Digest {
     hasher.update([kind]);
     hasher.update(key);
     Digest::new(hasher.finalize().into())
-}
-
-/// The digests of up to [`LANES`] keys, computed at once. `None` where it does not pay or cannot
-/// be: there is one key only (all lanes take as long as two keys do one after the other), or one is
-/// too long for a block.
-fn ripemd160_together<'k, T>(
-    set: &str,
-    items: &[T],
-    key: impl Fn(&T) -> &Key<'k>,
-) -> Option<[Digest; LANES]> {
-    if items.len() < 2 {
-        return None;
-    }
-    let mut messages = Messages::new();
-    let all_fit = items.iter().all(|item| {
-        key(item).with_bytes(|kind, bytes| messages.push([set.as_bytes(), &[kind.number()], bytes]))
-    });
-    all_fit.then(|| messages.digests().map(Digest::new))
 }
 
 #[inline]

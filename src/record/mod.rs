@@ -32,7 +32,6 @@ mod metadata;
 mod name;
 mod owned;
 mod owned_bins;
-mod ripemd160;
 mod serde;
 mod serde_struct;
 mod shard_role;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::body::{RawBin, check_bin, read_bin, read_frame, read_varint, write_varint};
+use super::body::{RawBin, check_bin, read_bin, read_frame, read_varint};
 use super::{Bins, serde_struct};
 use crate::value::{CodecError, ParticleType, ValueRef, check_stored};
 use crate::{Error, Result};
@@ -243,19 +243,6 @@ impl<'a> RecordView<'a> {
             }
         }
         None
-    }
-
-    /// Returns a body of this record's bins that are among the given ones, in their order here.
-    /// O(bytes).
-    pub(crate) fn select(&self, names: &[&str]) -> Vec<u8> {
-        let wanted = || {
-            self.raw_bins()
-                .filter(|bin| names.iter().any(|name| name.as_bytes() == bin.name))
-        };
-        let mut body = Vec::new();
-        write_varint(&mut body, wanted().count() as u32);
-        wanted().for_each(|bin| body.extend_from_slice(bin.bytes));
-        body
     }
 
     /// Name and size in bytes of the bin that takes most.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Truncate};
 
 use super::super::core::{NamespaceCore, expired};
@@ -20,11 +21,10 @@ const CLEANED_AT_ONCE: usize = 256;
 /// The entries that a write has added to indexes, and the ones that it is to remove once its version is published. Dropped, the
 /// added ones stay, without harm: a query looks at the record, and removes entries that do not belong to it.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct IndexChanges {
-    /// Most writes change one index at most, which takes no memory from the allocator.
-    first: Option<IndexChange>,
-    others: Vec<IndexChange>,
-}
+pub(in crate::engine) struct IndexChanges(
+    // Most writes change one index at most, which takes no memory from the allocator.
+    SmallVec<[IndexChange; 1]>,
+);
 
 #[derive(Debug)]
 struct IndexChange {
@@ -36,16 +36,9 @@ struct IndexChange {
 }
 
 impl IndexChanges {
-    fn push(&mut self, change: IndexChange) {
-        match &self.first {
-            None => self.first = Some(change),
-            Some(_) => self.others.push(change),
-        }
-    }
-
     /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
-        for change in self.first.iter().chain(&self.others) {
+        for change in &self.0 {
             if is_published && !GUARDS.keep(IndexRule::AddedBefore) {
                 change
                     .added
@@ -174,34 +167,22 @@ impl NamespaceCore {
         if let Some((entry, VersionBins { record, role })) = old {
             before = EntryList::for_one();
             // A key without entries now, for being too long, has none to remove.
-            let _ = match index.reader.is_plain() {
-                true => index.plain_entry_of(*record, versions.digest, &mut before),
-                false => {
-                    let set_name = self.set_name_for(index, entry.set_id());
-                    let facts = self.facts(entry, &set_name, 0);
-                    match role {
-                        ShardRole::Companion => {
-                            index.entries_of_companion(*record, &facts, &mut before)
-                        }
-                        _ => index.entries_of_user(*record, &facts, &mut before),
-                    }
-                }
+            let _ = if index.reader.is_plain() {
+                index.plain_entry_of(*record, versions.digest, &mut before)
+            } else {
+                let set_name = self.set_name_for(index, entry.set_id());
+                let facts = self.facts(entry, &set_name, 0);
+                index.entries_of_role(*role, *record, &facts, &mut before)
             };
         }
         if let Some((version, VersionBins { record, role })) = new {
             after = EntryList::for_one();
-            match index.reader.is_plain() {
-                true => index.plain_entry_of(*record, versions.digest, &mut after)?,
-                false => {
-                    let set_name = self.set_name_for(index, version.set_id);
-                    let facts = self.facts_of_version(versions.digest, version, &set_name);
-                    match role {
-                        ShardRole::Companion => {
-                            index.entries_of_companion(*record, &facts, &mut after)?;
-                        }
-                        _ => index.entries_of_user(*record, &facts, &mut after)?,
-                    }
-                }
+            if index.reader.is_plain() {
+                index.plain_entry_of(*record, versions.digest, &mut after)?;
+            } else {
+                let set_name = self.set_name_for(index, version.set_id);
+                let facts = self.facts_of_version(versions.digest, version, &set_name);
+                index.entries_of_role(*role, *record, &facts, &mut after)?;
             }
         }
         let checked = if may_be_taken {
@@ -221,7 +202,7 @@ impl NamespaceCore {
             removed.iter().for_each(|entry| index.remove(entry));
         }
         if !(added.is_empty() && removed.is_empty()) {
-            changes.push(IndexChange {
+            changes.0.push(IndexChange {
                 index: Arc::clone(index),
                 added,
                 removed,
@@ -303,18 +284,28 @@ impl NamespaceCore {
         entry: &[u8],
         counts: impl Fn(&EntryView<'_>) -> bool,
     ) -> Result<bool> {
-        let now_ms = self.clock.now_ms();
         let found = self.storage.get(digest, |stored| {
             if !counts(&stored) || !index.is_of(stored.set_id()) {
                 return Ok(false);
             }
-            let set_name = self.set_name_for(index, stored.set_id());
-            let facts = self.facts(&stored, &set_name, now_ms);
-            let mut entries = EntryList::default();
-            index.entries_of(RecordView::parse(stored.payload())?, &facts, &mut entries)?;
-            Ok(entries.contains(entry))
+            self.with_entries_of(index, &stored, |_, _, entries| Ok(entries.contains(entry)))
         })?;
         found.unwrap_or(Ok(false))
+    }
+
+    /// Lends a stored record, and the entries that it has in an index, to `read`.
+    pub(in crate::engine) fn with_entries_of<R>(
+        &self,
+        index: &Index,
+        stored: &EntryView<'_>,
+        read: impl FnOnce(RecordView<'_>, &RecordFacts<'_>, &EntryList) -> Result<R>,
+    ) -> Result<R> {
+        let set_name = self.set_name_for(index, stored.set_id());
+        let facts = self.facts(stored, &set_name, 0);
+        let record = RecordView::parse(stored.payload())?;
+        let mut entries = EntryList::default();
+        index.entries_of(record, &facts, &mut entries)?;
+        read(record, &facts, &entries)
     }
 
     fn not_unique(&self, index: &Index, other: &Digest) -> Error {
@@ -378,12 +369,7 @@ impl NamespaceCore {
         for entry in sample.iter() {
             let (_, digest) = split_entry(entry);
             let of_record = self.storage.get(&digest, |stored| {
-                let set_name = self.set_name_for(index, stored.set_id());
-                let facts = self.facts(&stored, &set_name, 0);
-                let mut entries = EntryList::default();
-                let record = RecordView::parse(stored.payload())?;
-                index.entries_of(record, &facts, &mut entries)?;
-                Ok::<_, Error>(entries.len())
+                self.with_entries_of(index, &stored, |_, _, entries| Ok(entries.len()))
             });
             if let Ok(Some(Ok(entries @ 1..))) = of_record {
                 parts += 1.0 / entries as f64;

@@ -218,7 +218,18 @@ impl Index {
         facts: &RecordFacts<'_>,
         out: &mut EntryList,
     ) -> Result<()> {
-        match ShardRole::of(record.as_bytes()) {
+        self.entries_of_role(ShardRole::of(record.as_bytes()), record, facts, out)
+    }
+
+    /// [`Index::entries_of`] a record whose role is known.
+    pub(super) fn entries_of_role(
+        &self,
+        role: ShardRole,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        out: &mut EntryList,
+    ) -> Result<()> {
+        match role {
             ShardRole::Companion => self.entries_of_companion(record, facts, out),
             _ => self.entries_of_user(record, facts, out),
         }
@@ -236,7 +247,7 @@ impl Index {
     }
 
     /// Appends the entries of a record that holds a shard by hash.
-    pub(super) fn entries_of_companion(
+    fn entries_of_companion(
         &self,
         record: RecordView<'_>,
         facts: &RecordFacts<'_>,

@@ -23,10 +23,9 @@ use std::sync::Arc;
 use crate::sync::{Mutex, RwLock};
 use spikelet_storage::EntryView;
 
-use super::entry::metadata_of;
-use crate::expression::RecordFacts;
+use super::entry::facts_of;
 use crate::index::EntryList;
-use crate::record::{OwnedBins, RecordView};
+use crate::record::RecordView;
 use crate::{Error, Result};
 
 pub use build::IndexBuild;
@@ -119,16 +118,7 @@ impl Indexes {
             let Ok(record) = RecordView::parse(entry.payload()) else {
                 continue;
             };
-            let facts = RecordFacts {
-                digest: entry.digest(),
-                set_name: index.set_name(),
-                key: entry.key(),
-                metadata: metadata_of(entry),
-                now_ms: 0,
-                stored_bytes: entry.stored_bytes(),
-                in_memory: self.in_memory,
-                owned: OwnedBins::NONE,
-            };
+            let facts = facts_of(entry, index.set_name(), 0, self.in_memory);
             let mut entries = EntryList::default();
             // A leftover is removed by the query that meets it.
             if index.entries_of(record, &facts, &mut entries).is_ok() {

@@ -8,11 +8,12 @@ use spikelet_storage::{
 };
 
 use super::guards::{CommitRule, GUARDS};
-use super::{Base, Provisional, changed, stamp_of};
+use super::{Base, Provisional, stamp_of};
 use crate::engine::by_digest::DigestAddress;
 use crate::engine::core::{NamespaceCore, expired};
 use crate::engine::namespace::Namespace;
 use crate::engine::policy::Acknowledge;
+use crate::engine::write::conflict;
 use crate::{Error, Result};
 
 impl Provisional {
@@ -102,7 +103,7 @@ impl Namespace {
         let timeout = Some(timeout);
         let (storage, locks) = (&core.storage, &core.provisional_locks);
         let check_overruled = || match writes.iter().any(|(digest, _)| locks.is_overruled(digest)) {
-            true => Err(changed()),
+            true => Err(conflict(ConflictCause::Changed)),
             false => Ok(()),
         };
         if !GUARDS.keep(CommitRule::AsksUnderLocks) {
@@ -135,7 +136,7 @@ impl NamespaceCore {
             let entry = found?;
             let is_live = entry.is_some_and(|entry| !expired(&entry, now_ms));
             if is_live || stamp_of(version, entry.as_ref(), now_ms) != met {
-                return Err(changed());
+                return Err(conflict(ConflictCause::Changed));
             }
             // Removals of other records say nothing about this one.
             Ok(match met == RecordVersion::UNCOUNTED_ABSENCE.stamp() {
@@ -153,12 +154,4 @@ fn readable_until(writes: &[(Digest, &Provisional)]) -> u32 {
         Base::Absent { .. } => 0,
     });
     void_times.filter(|time| *time != 0).min().unwrap_or(0)
-}
-
-const fn conflict(cause: ConflictCause) -> Error {
-    Error::Conflict {
-        cause,
-        attempts: 1,
-        record: None,
-    }
 }

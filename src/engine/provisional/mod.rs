@@ -18,16 +18,15 @@ use std::num::NonZeroU64;
 
 use spikelet_storage::{BufferedVersion, ConflictCause, Digest, EntryView, RecordVersion};
 
-use super::by_digest::{DigestAddress, RemoteRecord, must_exist};
+use super::by_digest::{DigestAddress, RemoteRecord};
 use super::core::{expired, metadata_of};
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
 use super::write::{
-    EditOutcome, WriteOutcome, WritePlan, WriteRefusal, check_key, locked_by_transaction,
+    EditOutcome, WriteEdit, WriteOutcome, WritePlan, WriteRefusal, check_key, conflict,
 };
-use crate::expression::{Expression, RecordFacts};
+use crate::expression::Expression;
 use crate::operation::{Checked, ResultSink};
-use crate::record::RecordView;
 use crate::{Error, Result};
 
 /// A version of a record that its transaction alone sees.
@@ -103,14 +102,6 @@ fn stamp_of(version: RecordVersion, entry: Option<&EntryView<'_>>, now_ms: u64) 
     version.stamp() | if is_expired { EXPIRED_STAMP } else { 0 }
 }
 
-pub(super) const fn changed() -> Error {
-    Error::Conflict {
-        cause: ConflictCause::Changed,
-        attempts: 1,
-        record: None,
-    }
-}
-
 impl Namespace {
     /// Executes operations that write, and keeps the new version apart from the record. `body` is a scratch buffer.
     ///
@@ -128,25 +119,17 @@ impl Namespace {
         let ProvisionalWrite {
             address, policy, ..
         } = write;
-        let set_id = match self.set_number(address.set) {
-            None if !operations.must_exist() && !must_exist(policy) => {
-                Some(self.core.storage.create_set(address.set)?)
-            }
-            known => known,
-        };
+        let set_id = self.set_to_write(address.set, policy, operations)?;
         body.clear();
         let target = address.target(set_id, write.filter);
         self.keep_provisional(write, |live, now_ms| {
             let must_exist = operations.must_exist();
             let live = (live, now_ms);
-            let mut edit =
-                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-                    let operations = operations.seeing(facts);
-                    let bin_count = operations.execute(old, body, results)?;
-                    Ok(EditOutcome::Body(bin_count))
-                };
+            let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
+                EditOutcome::of_operations(operations, (old, facts), body, results)
+            };
             let core = &self.core;
-            let evaluated = core.evaluate(body, &target, policy, must_exist, live, &mut edit)?;
+            let evaluated = core.evaluate(body, &target, policy, must_exist, live, edit)?;
             let written = match &evaluated.plan {
                 // Operations always leave a body, if only an empty one.
                 WritePlan::Nothing | WritePlan::Delete => None,
@@ -172,8 +155,8 @@ impl Namespace {
         let target = address.target(self.set_number(address.set), write.filter);
         let deleted = self.keep_provisional(write, |live, now_ms| {
             let core = &self.core;
-            let loses_shards = core.evaluate_delete(&target, write.policy, live, now_ms)?;
-            Ok((None, loses_shards, ()))
+            let judged = core.judge_deletion(&target, write.policy, Ok(live), now_ms)?;
+            Ok((None, judged.loses_shards, ()))
         })?;
         Ok(deleted.0)
     }
@@ -219,14 +202,14 @@ impl Namespace {
             .map_err(|error| core.refused(error, write.policy.total_timeout))?;
         let owner = core.provisional_locks.owner(&digest);
         if owner.is_some_and(|owner| owner != transaction) {
-            return Err(locked_by_transaction().into());
+            return Err(conflict(ConflictCause::Locked).into());
         }
         let now_ms = core.clock.now_ms();
         let kept = core.storage.get_versioned(&digest, |version, found| {
             let entry = found?;
             let stamp = stamp_of(version, entry.as_ref(), now_ms);
             if read.is_some_and(|read| read != stamp) {
-                return Err(changed().into());
+                return Err(conflict(ConflictCause::Changed).into());
             }
             let live = entry.filter(|entry| !expired(entry, now_ms));
             let base = live.map_or(Base::Absent { stamp }, |live| Base::Live {

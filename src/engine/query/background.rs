@@ -387,10 +387,8 @@ impl Worker {
             true,
             &mut |old, facts, body| {
                 // They only write; their results are dropped.
-                let mut ignored = OperationResults::default();
-                let operations = operations.seeing(facts);
-                let bins = operations.execute(old, body, &mut ignored)?;
-                Ok(EditOutcome::Body(bins))
+                let ignored = &mut OperationResults::default();
+                EditOutcome::of_operations(&operations, (old, facts), body, ignored)
             },
         );
         match written {

@@ -9,17 +9,15 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spikelet_storage::{Digest, EntryView, PARTITIONS};
+use spikelet_storage::{Digest, PARTITIONS};
 
 use super::super::by_digest::RemoteRecord;
 use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::bound::{IndexBound, ValueOrder};
 use super::run::{EntriesAhead, TakenEntries};
-use super::sharded::MetRoots;
-use super::standing::EntryStanding;
+use super::standing::MetRoots;
 use super::{Query, QuerySource};
-use crate::index::EntryList;
 use crate::{Error, Result};
 
 /// The memory of this many records is asked for at once: they are read one by one soon after.
@@ -184,35 +182,10 @@ impl PartitionQuery {
         let Some(entry) = entry else {
             return Ok(None);
         };
-        let (index, asked, core) = (&walk.index, &walk.ahead.whole, &query.core);
-        let mut read = Some(read);
-        let mut take =
-            |stored: &EntryView<'_>| read.take().map(|read| read(&RemoteRecord::new(*stored)));
-        if !index.has_companions() {
-            let mut found = None;
-            let standing = core.storage.get(digest, |stored| {
-                let scratch = &mut EntryList::default();
-                let met = query.met(asked, Some(entry), (&stored, core.clock.now_ms()));
-                let standing = core.standing(index, &met, scratch)?;
-                if matches!(standing, EntryStanding::Shown(_)) {
-                    found = take(&stored);
-                }
-                Ok::<_, Error>(matches!(standing, EntryStanding::Absent))
-            })?;
-            let is_stale = standing.unwrap_or(Ok(true))?;
-            // Otherwise its collection has been sharded since the entry was copied.
-            if !(is_stale && index.has_companions()) {
-                if is_stale {
-                    core.clean_entry(index, entry);
-                }
-                return Ok(found);
-            }
-        }
-        let mut found = None;
-        core.find_entry(index, asked, &walk.met, entry, &mut |stored, _| {
-            if set_id.is_none_or(|id| id == stored.set_id()) {
-                found = take(stored);
-            }
+        let search = query.search(&walk.index, &walk.ahead.whole, &walk.met);
+        let (mut read, mut found) = (Some(read), None);
+        query.core.find_entry(search, entry, &mut |stored, _| {
+            found = read.take().map(|read| read(&RemoteRecord::new(*stored)));
         })?;
         Ok(found)
     }
@@ -252,7 +225,7 @@ impl EntryWalk {
             taken: TakenEntries::default(),
             next: 0,
             asked_ahead: 0,
-            met: MetRoots::of_page(),
+            met: MetRoots::new(true),
         })
     }
 

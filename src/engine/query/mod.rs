@@ -319,10 +319,11 @@ impl Query {
         self.page(|record| {
             Ok(QueriedRecord {
                 digest: record.digest,
-                record: Record::new(
+                record: Record::with_bins(
                     record.metadata,
                     record.stored_key(),
-                    &record.view.select(bins),
+                    record.view.as_bytes(),
+                    bins,
                 )?,
             })
         })
@@ -385,7 +386,7 @@ impl Query {
         let (index, entries, components) = match &self.source {
             QuerySource::Index(index) => {
                 let asked = self.conditions.selection(&index.definition)?;
-                let entries = self.rest_of(asked.ranges)?.count(&index.entries);
+                let entries = self.rest_of(index, asked.ranges)?.count(&index.entries);
                 let name = index.name().as_ref().into();
                 (
                     Some(name),

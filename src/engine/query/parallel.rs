@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::super::core::ScannedRecord;
 use super::super::threads::{each_partition, in_threads, processors};
 use super::run::TakenEntries;
-use super::sharded::MetRoots;
+use super::standing::MetRoots;
 use super::{Query, QuerySource};
 use crate::{Error, Result};
 
@@ -83,7 +83,7 @@ impl Query {
             }
             QuerySource::Index(index) => {
                 let ahead = Mutex::new(self.entries_of(index)?);
-                let met = MetRoots::new(self, index, false);
+                let met = MetRoots::new(false);
                 in_threads(threads, TakenEntries::default, |taken| {
                     let mut ahead = ahead.lock();
                     if !self.take_entries(index, &mut ahead, taken) {
@@ -93,7 +93,8 @@ impl Query {
                     drop(ahead);
                     let mut each =
                         |_: Option<&[u8]>, record: Result<ScannedRecord<'_>>| each(record);
-                    Some(self.visit_entries(index, &whole, &met, taken, &mut each))
+                    let search = self.search(index, &whole, &met);
+                    Some(self.visit_entries(search, taken, &mut each))
                 })
             }
         })

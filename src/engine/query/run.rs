@@ -9,8 +9,7 @@ use spikelet_storage::{Digest, EntryView, PARTITIONS};
 use super::super::activity::OperationKind;
 use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
-use super::sharded::MetRoots;
-use super::standing::{EntryStanding, MetRecord};
+use super::standing::{EntrySearch, EntryStanding, MetRoots};
 use super::{Cursor, Page, Query, QuerySource};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::{Error, Result};
@@ -92,7 +91,7 @@ impl Query {
                 ..self.clone()
             };
             let asked = self.conditions.selection(&index.definition)?;
-            let mut rest = query.rest_of(asked.ranges)?;
+            let mut rest = query.rest_of(index, asked.ranges)?;
             let mut next = EntryList::default();
             if index.take(&mut rest, self.descending, 1, &mut next) == 0 {
                 return Ok(None);
@@ -115,13 +114,13 @@ impl Query {
     }
 
     /// The rest of the ranges, behind the cursor.
-    pub(super) fn rest_of(&self, mut ranges: EntryRanges) -> Result<EntryRanges> {
+    pub(super) fn rest_of(&self, index: &Index, mut ranges: EntryRanges) -> Result<EntryRanges> {
         if let Some(cursor) = &self.after {
-            let place = cursor.place(&self.identity())?;
-            match &self.source {
-                QuerySource::Index(index) => index.cut(&mut ranges, place, self.descending),
-                QuerySource::Primary | QuerySource::Nothing => ranges.cut(place, self.descending),
-            }
+            index.cut(
+                &mut ranges,
+                cursor.place(&self.identity())?,
+                self.descending,
+            );
         }
         Ok(ranges)
     }
@@ -156,9 +155,10 @@ impl Query {
     fn run_by_index<B>(&self, index: &Index, each: Each<'_, B>) -> Result<ControlFlow<B>> {
         let mut entries = self.entries_of(index)?;
         let mut taken = TakenEntries::default();
-        let met = MetRoots::new(self, index, true);
+        let met = MetRoots::new(self.after.is_some() || !index.has_companions());
         while self.take_entries(index, &mut entries, &mut taken) {
-            let ended = self.visit_entries(index, &entries.whole, &met, &mut taken, each);
+            let search = self.search(index, &entries.whole, &met);
+            let ended = self.visit_entries(search, &mut taken, each);
             if ended.is_break() {
                 return Ok(ended);
             }
@@ -171,7 +171,7 @@ impl Query {
         let whole = self.conditions.selection(&index.definition)?;
         index.counters.queries.fetch_add(1, Ordering::Relaxed);
         Ok(EntriesAhead {
-            rest: self.rest_of(whole.ranges.clone())?,
+            rest: self.rest_of(index, whole.ranges.clone())?,
             whole: Arc::new(whole),
             at_once: ENTRIES_AT_FIRST,
             taken: 0,
@@ -209,12 +209,11 @@ impl Query {
     /// Shows the records of entries, as far as they fit.
     pub(super) fn visit_entries<B>(
         &self,
-        index: &Index,
-        whole: &EntrySelection,
-        met: &MetRoots,
+        search: EntrySearch<'_>,
         taken: &mut TakenEntries,
         each: Each<'_, B>,
     ) -> ControlFlow<B> {
+        let index = search.index;
         let TakenEntries {
             entries,
             digests,
@@ -240,7 +239,7 @@ impl Query {
                 Ok(None) => EntryVerdict::Stale,
                 Ok(Some(stored)) => {
                     scratch.clear();
-                    self.judge(index, whole, entry, &stored, now_ms, scratch)
+                    self.judge(search, entry, &stored, now_ms, scratch)
                 }
                 Err(error) => EntryVerdict::Found(Err(error.into())),
             };
@@ -261,7 +260,7 @@ impl Query {
             .flat_map(|at| entries.iter().skip(at))
         {
             if ended.is_continue() {
-                ended = self.visit_one(index, whole, met, entry, each);
+                ended = self.visit_one(search, entry, each);
             }
         }
         ended
@@ -270,9 +269,7 @@ impl Query {
     /// Shows the record of an entry that its companions may have, if it fits.
     fn visit_one<B>(
         &self,
-        index: &Index,
-        whole: &EntrySelection,
-        met: &MetRoots,
+        search: EntrySearch<'_>,
         entry: &[u8],
         each: Each<'_, B>,
     ) -> ControlFlow<B> {
@@ -280,14 +277,13 @@ impl Query {
         let mut ended = ControlFlow::Continue(());
         let found = self
             .core
-            .find_entry(index, whole, met, entry, &mut |stored, record| {
-                if self.set_id.is_some_and(|id| id != stored.set_id()) {
-                    return;
-                }
-                match self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record))) {
-                    EntryVerdict::Found(record) => ended = each(Some(entry), record),
-                    EntryVerdict::PassedOver | EntryVerdict::Stale => {}
-                }
+            .find_entry(search, entry, &mut |stored, record| match self.filtered(
+                stored,
+                now_ms,
+                |stored| Ok(viewed(stored, record)),
+            ) {
+                EntryVerdict::Found(record) => ended = each(Some(entry), record),
+                EntryVerdict::PassedOver | EntryVerdict::Stale => {}
             });
         match (found, ended) {
             (Err(error), ControlFlow::Continue(())) => each(Some(entry), Err(error)),
@@ -312,8 +308,13 @@ impl Query {
         let found = self.core.read_live(digest, |stored| {
             let fits = match &asked {
                 Some((index, asked)) => {
-                    let met = self.met(asked, None, (stored, self.core.clock.now_ms()));
-                    let standing = self.core.standing(index, &met, &mut EntryList::default())?;
+                    let met = MetRoots::new(false);
+                    let search = self.search(index, asked, &met);
+                    let (at, scratch) = (
+                        (stored, self.core.clock.now_ms()),
+                        &mut EntryList::default(),
+                    );
+                    let standing = self.core.standing(search, None, at, scratch)?;
                     matches!(standing, EntryStanding::Shown(_))
                 }
                 None => self.set_id.is_none_or(|id| id == stored.set_id()),
@@ -323,36 +324,34 @@ impl Query {
         found.unwrap_or(Ok(None))
     }
 
-    /// A record that the query meets, at an entry or by its digest.
-    pub(super) fn met<'q, 'a>(
+    /// The search of an index for what the query asks of it.
+    pub(super) const fn search<'s>(
         &self,
-        asked: &'q EntrySelection,
-        entry: Option<&'q [u8]>,
-        (stored, now_ms): (&'q EntryView<'a>, u64),
-    ) -> MetRecord<'q, 'a> {
-        MetRecord {
+        index: &'s Index,
+        asked: &'s EntrySelection,
+        met: &'s MetRoots,
+    ) -> EntrySearch<'s> {
+        EntrySearch {
+            index,
             asked,
-            descending: self.descending,
-            entry,
-            at_each: self.at_each,
+            met,
             set_id: self.set_id,
-            now_ms,
-            stored,
+            descending: self.descending,
+            at_each: self.at_each,
         }
     }
 
     /// Looks at the record of an entry.
     fn judge<'a>(
         &self,
-        index: &Index,
-        asked: &EntrySelection,
+        search: EntrySearch<'_>,
         entry: &[u8],
         stored: &EntryView<'a>,
         now_ms: u64,
         scratch: &mut EntryList,
     ) -> EntryVerdict<'a> {
-        let met = self.met(asked, Some(entry), (stored, now_ms));
-        match self.core.standing(index, &met, scratch) {
+        let at = (stored, now_ms);
+        match self.core.standing(search, Some(entry), at, scratch) {
             Ok(EntryStanding::Shown(record)) => {
                 self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))
             }

@@ -6,15 +6,11 @@
 //! old place is removed, so a copy of the leaf has one of them at least: a query that finds a record without the entry looks at
 //! the index again.
 
-use std::collections::HashSet;
-
-use parking_lot::Mutex;
 use spikelet_storage::{Digest, EntryView};
 
 use super::super::core::{NamespaceCore, expired};
 use super::super::indexes::{Index, split_entry};
-use super::Query;
-use super::standing::{EntryStanding, MetRecord};
+use super::standing::{EntrySearch, EntryStanding};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
@@ -23,15 +19,6 @@ use crate::record::{BinName, HashShards, Key, RecordView, companion_name, hash_s
 
 /// How often an element that moves is looked for. Each look that fails has met a step of a transition.
 const LOOKS_MAX: usize = 64;
-
-/// The roots that a query by a range has shown, or will not show: they have entries in many companions.
-#[derive(Debug)]
-pub(super) struct MetRoots {
-    roots: Mutex<HashSet<Digest>>,
-    /// Whether an earlier page may have shown the root at an entry before.
-    looks_back: bool,
-    descending: bool,
-}
 
 /// A root with its sharded collection, and the parts of its companions' keys.
 #[derive(Debug)]
@@ -55,38 +42,32 @@ enum EntryFate {
     Other,
 }
 
-impl MetRoots {
-    /// `in_order`: entries are met in the order of the index.
-    pub(super) fn new(query: &Query, index: &Index, in_order: bool) -> Self {
-        Self {
-            roots: Mutex::default(),
-            looks_back: in_order && (query.after.is_some() || !index.has_companions()),
-            descending: query.descending,
-        }
-    }
-
-    /// For one of many pages, in ascending order.
-    #[cfg(feature = "server")]
-    pub(super) fn of_page() -> Self {
-        Self {
-            roots: Mutex::default(),
-            looks_back: true,
-            descending: false,
-        }
-    }
-}
-
 impl NamespaceCore {
     /// Lends the record of an entry to `show`, if it has the entry, itself or in a companion, and this is the first of its
-    /// entries that is asked for.
+    /// entries that is asked for. Removes entries that their records do not have.
     pub(super) fn find_entry(
         &self,
-        index: &Index,
-        asked: &EntrySelection,
-        met: &MetRoots,
+        search: EntrySearch<'_>,
         entry: &[u8],
-        show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
+        show: &mut impl FnMut(&EntryView<'_>, RecordView<'_>),
     ) -> Result<()> {
+        let index = search.index;
+        if !index.has_companions() {
+            match self.look_at_root(search, entry, true, show)? {
+                // Its collection has been sharded since the entry was copied.
+                EntryFate::Stale if index.has_companions() => {}
+                EntryFate::Stale => {
+                    self.clean_entry(index, entry);
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            }
+        }
+        // A record and its companions are shown once.
+        let search = EntrySearch {
+            at_each: false,
+            ..search
+        };
         let range = EntryRange::with_prefix(entry);
         let mut places = EntryList::default();
         for _ in 0..LOOKS_MAX {
@@ -96,8 +77,8 @@ impl NamespaceCore {
             let mut has_moved = !places.iter().eq(before.iter());
             for place in places.iter() {
                 let look = match place.len() == entry.len() {
-                    true => self.look_at_root(index, asked, met, entry, show)?,
-                    false => self.look_at_companion(index, asked, met, (entry, place), show)?,
+                    true => self.look_at_root(search, entry, false, show)?,
+                    false => self.look_at_companion(search, (entry, place), show)?,
                 };
                 match look {
                     EntryFate::Decided => return Ok(()),
@@ -116,30 +97,24 @@ impl NamespaceCore {
         Ok(())
     }
 
+    /// `alone`: the index has no companions, so that the record's own entries say which is its first one.
     fn look_at_root(
         &self,
-        index: &Index,
-        asked: &EntrySelection,
-        met: &MetRoots,
+        search: EntrySearch<'_>,
         entry: &[u8],
-        show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
+        alone: bool,
+        show: &mut impl FnMut(&EntryView<'_>, RecordView<'_>),
     ) -> Result<EntryFate> {
+        let EntrySearch {
+            index, asked, met, ..
+        } = search;
         let (_, root) = split_entry(entry);
         let found = self.storage.get(&root, |stored| {
-            let own = MetRecord {
-                asked,
-                descending: met.descending,
-                entry: Some(entry),
-                at_each: false,
-                set_id: None,
-                now_ms: self.clock.now_ms(),
-                stored: &stored,
-            };
-            let scratch = &mut EntryList::default();
-            Ok(match self.standing(index, &own, scratch)? {
+            let (at, scratch) = ((&stored, self.clock.now_ms()), &mut EntryList::default());
+            Ok(match self.standing(search, Some(entry), at, scratch)? {
                 EntryStanding::Absent => EntryFate::Stale,
                 EntryStanding::Shown(record) => {
-                    if asked.is_one_key(index.values) || met.roots.lock().insert(root) {
+                    if alone || asked.is_one_key(index.values) || met.roots.lock().insert(root) {
                         show(&stored, record);
                     }
                     EntryFate::Decided
@@ -152,12 +127,13 @@ impl NamespaceCore {
 
     fn look_at_companion(
         &self,
-        index: &Index,
-        asked: &EntrySelection,
-        met: &MetRoots,
+        search: EntrySearch<'_>,
         (entry, place): (&[u8], &[u8]),
-        show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
+        show: &mut impl FnMut(&EntryView<'_>, RecordView<'_>),
     ) -> Result<EntryFate> {
+        let EntrySearch {
+            index, asked, met, ..
+        } = search;
         let ((_, digest), (_, companion)) = (split_entry(entry), split_entry(place));
         let found = self.with_entries(index, &companion, |record, facts, entries| {
             let name = companion_name(record).filter(|_| entries.contains(place));
@@ -189,13 +165,13 @@ impl NamespaceCore {
         }
         if !asked.is_one_key(index.values) {
             let is_new = met.roots.lock().insert(digest);
-            if !is_new || (met.looks_back && self.has_entry_before(index, asked, met, &root, entry))
-            {
+            if !is_new || (met.looks_back && self.has_entry_before(search, &root, entry)) {
                 return Ok(EntryFate::Decided);
             }
         }
         self.read_live(&digest, |stored| {
-            if let Ok(record) = RecordView::parse(stored.payload()) {
+            let is_of_set = search.set_id.is_none_or(|id| id == stored.set_id());
+            if let (true, Ok(record)) = (is_of_set, RecordView::parse(stored.payload())) {
                 show(stored, record);
             }
         })?;
@@ -260,17 +236,13 @@ impl NamespaceCore {
     }
 
     /// Whether a root, or a companion of it, has an entry that is asked for and comes before this one.
-    fn has_entry_before(
-        &self,
-        index: &Index,
-        asked: &EntrySelection,
-        met: &MetRoots,
-        root: &ShardedRoot,
-        entry: &[u8],
-    ) -> bool {
-        self.has_entry_where(index, asked, root, |other| match met.descending {
-            false => other < entry,
-            true => other > entry,
+    fn has_entry_before(&self, search: EntrySearch<'_>, root: &ShardedRoot, entry: &[u8]) -> bool {
+        self.has_entry_where(search.index, search.asked, root, |other| {
+            if search.descending {
+                other > entry
+            } else {
+                other < entry
+            }
         })
     }
 
@@ -288,28 +260,22 @@ impl NamespaceCore {
             .map(|key| self.key_hash.digest(&root.set_name, &key));
         let digests: Vec<Digest> = companions.chain([root.digest]).collect();
         let now_ms = self.clock.now_ms();
-        let mut entries = EntryList::default();
         let mut found = false;
         self.storage.get_batch(&digests, |_, stored| {
             let Ok(Some(stored)) = stored else {
                 return;
             };
-            let Ok(record) = RecordView::parse(stored.payload()) else {
-                return;
-            };
             if found || expired(&stored, now_ms) {
                 return;
             }
-            let facts = self.facts(&stored, &root.set_name, 0);
-            entries.clear();
-            found = index.entries_of(record, &facts, &mut entries).is_ok()
-                && entries
-                    .iter()
-                    .map(|other| index.without_companion(other))
-                    .any(|other| asked.ranges.contains(other) && fits(other))
-                && asked
-                    .holds(&index.reader, record, &facts, None)
-                    .unwrap_or(false);
+            let has_one = self.with_entries_of(index, &stored, |record, facts, entries| {
+                let mut others = entries.iter().map(|other| index.without_companion(other));
+                Ok(
+                    others.any(|other| asked.ranges.contains(other) && fits(other))
+                        && asked.holds(&index.reader, record, facts, None)?,
+                )
+            });
+            found = has_one.unwrap_or(false);
         });
         found
     }
@@ -325,12 +291,7 @@ impl NamespaceCore {
             if !index.is_of(stored.set_id()) {
                 return Ok(None);
             }
-            let set_name = self.set_name_for(index, stored.set_id());
-            let facts = self.facts(stored, &set_name, 0);
-            let record = RecordView::parse(stored.payload())?;
-            let mut entries = EntryList::default();
-            index.entries_of(record, &facts, &mut entries)?;
-            read(record, &facts, &entries).map(Some)
+            self.with_entries_of(index, stored, read).map(Some)
         })?;
         found.unwrap_or(Ok(None))
     }

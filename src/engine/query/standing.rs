@@ -1,6 +1,9 @@
-//! What an entry of an index is to the record that it names.
+//! What a query asks an index for, and what an entry of the index is to the record that it names.
 
-use spikelet_storage::EntryView;
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use spikelet_storage::{Digest, EntryView};
 
 use super::super::core::{NamespaceCore, expired};
 use super::super::indexes::Index;
@@ -19,44 +22,52 @@ pub(super) enum EntryStanding<'a> {
     Absent,
 }
 
-/// A record that a query meets: at an entry of the ranges that it asks for, or by its digest.
+/// The roots that a query by a range has shown, or will not show: they have entries in many companions.
+#[derive(Debug)]
+pub(super) struct MetRoots {
+    pub(super) roots: Mutex<HashSet<Digest>>,
+    /// Whether an earlier page may have shown the root at an entry before.
+    pub(super) looks_back: bool,
+}
+
+/// What a query asks an index for, and what it has met.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MetRecord<'q, 'a> {
-    pub(super) asked: &'q EntrySelection,
-    pub(super) descending: bool,
-    pub(super) entry: Option<&'q [u8]>,
+pub(super) struct EntrySearch<'s> {
+    pub(super) index: &'s Index,
+    pub(super) asked: &'s EntrySelection,
+    pub(super) met: &'s MetRoots,
     /// As in the query.
-    pub(super) at_each: bool,
-    /// The set that is asked for; `None`: all.
     pub(super) set_id: Option<u16>,
-    pub(super) now_ms: u64,
-    pub(super) stored: &'q EntryView<'a>,
+    pub(super) descending: bool,
+    pub(super) at_each: bool,
+}
+
+impl MetRoots {
+    pub(super) fn new(looks_back: bool) -> Self {
+        Self {
+            roots: Mutex::default(),
+            looks_back,
+        }
+    }
 }
 
 impl NamespaceCore {
     /// How an entry fits a record; without an entry, whether the record has any that is wanted. `scratch` is empty.
     pub(super) fn standing<'a>(
         &self,
-        index: &Index,
-        met: &MetRecord<'_, 'a>,
+        search: EntrySearch<'_>,
+        entry: Option<&[u8]>,
+        (stored, now_ms): (&EntryView<'a>, u64),
         scratch: &mut EntryList,
     ) -> Result<EntryStanding<'a>> {
-        let MetRecord {
-            asked,
-            descending,
-            entry,
-            at_each,
-            set_id,
-            now_ms,
-            stored,
-        } = *met;
+        let EntrySearch { index, asked, .. } = search;
         if expired(stored, now_ms) {
             return Ok(EntryStanding::NotShown);
         }
         if !index.is_of(stored.set_id()) {
             return Ok(EntryStanding::Absent);
         }
-        if set_id.is_some_and(|id| id != stored.set_id()) {
+        if search.set_id.is_some_and(|id| id != stored.set_id()) {
             return Ok(EntryStanding::NotShown);
         }
         let (record, role) = parse_with_role(stored.payload());
@@ -84,13 +95,18 @@ impl NamespaceCore {
             return Ok(EntryStanding::Absent);
         }
         let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
-        let shown = match descending {
+        let shown = match search.descending {
             false => asked_for.next(),
             true => asked_for.last(),
         };
-        let is_place = shown.is_some() && (entry.is_none() || at_each || shown == entry);
-        let is_shown =
-            is_place && asked.holds(&index.reader, record, &facts, entry.filter(|_| at_each))?;
+        let is_place = shown.is_some() && (entry.is_none() || search.at_each || shown == entry);
+        let is_shown = is_place
+            && asked.holds(
+                &index.reader,
+                record,
+                &facts,
+                entry.filter(|_| search.at_each),
+            )?;
         Ok(match is_shown {
             true => EntryStanding::Shown(record),
             false => EntryStanding::NotShown,

@@ -7,11 +7,9 @@ use super::{OperateResult, Set, UnshardedRead};
 use crate::engine::entry::record_bytes;
 use crate::engine::policy::{GenerationPolicy, WritePolicy};
 use crate::engine::transaction::TransactionRun;
-use crate::engine::write::{EditOutcome, WriteEdit, WriteOutcome};
-use crate::expression::{Expression, RecordFacts};
-use crate::operation::{
-    Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge,
-};
+use crate::engine::write::{EditOutcome, WriteEdit, WriteOutcome, conflict};
+use crate::expression::Expression;
+use crate::operation::{Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value};
 use crate::record::{Bins, Key, RecordView, ShardRole};
 use crate::{Error, Result};
 
@@ -56,15 +54,25 @@ pub(in crate::engine) trait RecordAccess {
         digest: Digest,
         bins: &Bins,
     ) -> Result<WriteOutcome> {
-        let mut edit =
-            |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-                facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
-                Ok(EditOutcome::Body(merge(old, bins, body)?))
-            };
-        match self.write(policy, key, digest, false, &mut edit) {
+        self.write_first(policy, key, digest, false, &mut |old, facts, body| {
+            EditOutcome::of_put(bins, (old, facts), body)
+        })
+    }
+
+    /// Writes, and goes the way of [`RecordAccess::write_or_delete`] only once a record with edges has refused: most have none.
+    #[inline]
+    fn write_first(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        must_exist: bool,
+        edit: &mut WriteEdit<'_>,
+    ) -> Result<WriteOutcome> {
+        match self.write(policy, key, digest, must_exist, edit) {
             Ok(outcome) => Ok(outcome),
             Err(Error::HasEdges { .. }) => {
-                self.write_or_delete(policy, key, digest, false, &mut edit)
+                self.write_or_delete(policy, key, digest, must_exist, edit)
             }
             Err(error) => Err(error),
         }
@@ -80,11 +88,7 @@ pub(in crate::engine) trait RecordAccess {
     ) -> Result<R> {
         let (mut edit, mut result) = (Some(edit), None);
         self.write_or_delete(policy, key, digest, false, &mut |old, facts, body| {
-            let edit = edit.take().ok_or(Error::Conflict {
-                cause: ConflictCause::Changed,
-                attempts: 1,
-                record: None,
-            })?;
+            let edit = edit.take().ok_or(conflict(ConflictCause::Changed))?;
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let before = (!facts.owned.is_empty()).then(|| bins.clone());
             result = Some(edit(&mut bins)?);
@@ -169,21 +173,13 @@ pub(in crate::engine) trait RecordAccess {
         self.base().core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
         let mut result = OperateResult::gone();
-        let mut edit =
-            |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-                // Another run begins anew.
-                result.results.clear();
-                let checked = checked.seeing(facts);
-                let bin_count = checked.execute(old, body, &mut result.results)?;
-                Ok(EditOutcome::Body(bin_count))
-            };
-        let outcome = match self.write(policy, key, digest, must_exist, &mut edit) {
-            Ok(outcome) => outcome,
-            Err(Error::HasEdges { .. }) => {
-                self.write_or_delete(policy, key, digest, must_exist, &mut edit)?
-            }
-            Err(error) => return Err(error),
+        let results = &mut result.results;
+        let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
+            // Another run begins anew.
+            results.clear();
+            EditOutcome::of_operations(&checked, (old, facts), body, results)
         };
+        let outcome = self.write_first(policy, key, digest, must_exist, edit)?;
         outcome.note_in(&mut result);
         Ok(result)
     }

@@ -159,7 +159,10 @@ impl Set {
         namespace.storage.get_batch(&digests, |position, found| {
             let Some(key) = keys.next() else { return };
             let entry = match found {
-                Ok(Some(entry)) => self.checked(self.filter.as_ref(), key, entry),
+                Ok(Some(entry)) => {
+                    let filter = self.filter.as_ref();
+                    self.checked(filter, key, entry, || namespace.clock.now_ms())
+                }
                 Ok(None) => Ok(None),
                 Err(error) => Err(error.into()),
             };

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use spikelet_storage::{Digest, Lsn};
+use spikelet_storage::Lsn;
 
 use super::Set;
 use super::access::RecordAccess;
@@ -10,7 +10,7 @@ use super::write::bins_to_put;
 use crate::Result;
 use crate::engine::activity::OperationKind;
 use crate::engine::policy::{Acknowledge, WritePolicy};
-use crate::record::{Bins, Key};
+use crate::record::Key;
 use crate::value::Value;
 
 /// Records between two waits for durability.
@@ -128,25 +128,12 @@ impl Set {
         namespace.storage.prefetch_batch(&digests);
         for ((key, bins), digest) in records.into_iter().zip(digests) {
             let bins = bins_to_put(policy, bins).map_err(|error| self.about(&key, error))?;
-            let put = self.put_noting(policy, &key, digest, &bins)?;
+            let put = || self.merge_at(policy, &key, digest, &bins);
+            let put = namespace.activity.track(OperationKind::Write, put)?;
             progress.taken += 1;
-            progress.new += u64::from(put.0);
-            *last = (*last).max(put.1);
+            progress.new += u64::from(put.is_new);
+            *last = (*last).max(put.lsn);
         }
         Ok(())
-    }
-
-    /// Puts a record. Returns whether it is new.
-    fn put_noting(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        digest: Digest,
-        bins: &Bins,
-    ) -> Result<(bool, Option<Lsn>)> {
-        let activity = &self.core.namespace.activity;
-        let put = || self.merge_at(policy, key, digest, bins);
-        let put = activity.track(OperationKind::Write, put)?;
-        Ok((put.is_new, put.lsn))
     }
 }

@@ -99,11 +99,7 @@ impl Set {
         policy: &WritePolicy,
         must_exist: bool,
     ) -> Result<Option<u16>> {
-        let only_existing = matches!(
-            policy.record_exists_action,
-            RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
-        );
-        if must_exist || only_existing {
+        if must_exist || policy.updates_only() {
             Ok(self.core.id())
         } else {
             self.core.id_to_write().map(Some)
@@ -430,7 +426,20 @@ impl RecordAccess for Set {
         digest: &Digest,
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
-        Set::read_at(self, filter, key, digest, read)
+        let namespace = &self.core.namespace;
+        let found = namespace.storage.get(digest, |entry| {
+            match self.checked(filter, key, entry, || namespace.clock.now_ms()) {
+                Ok(Some(entry)) => read(entry).map(Some),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        match found {
+            Ok(Some(Ok(read))) => Ok(read),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(error))) => Err(self.about(key, error)),
+            Err(error) => Err(self.about(key, error.into())),
+        }
     }
 
     fn write(

@@ -245,9 +245,10 @@ impl TransactionRun {
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
         self.check_takes_writes()?;
-        let loses_shards = self.look(set, key, &target.digest, |found| {
+        let judged = self.look(set, key, &target.digest, |found| {
             self.core.judge_deletion(target, policy, found, self.now_ms)
         })?;
+        let loses_shards = judged.loses_shards;
         Ok(self.keep(&target.digest, &WritePlan::Delete, &[], loses_shards)?)
     }
 

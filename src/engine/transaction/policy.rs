@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::engine::latency::LatencyHistogram;
 use crate::engine::policy::Acknowledge;
 use crate::retry::RetryPolicy;
+use crate::setters::setters;
 
 /// How a transaction is run. All fields have sensible defaults; change what should differ:
 ///
@@ -62,39 +63,20 @@ impl TransactionPolicy {
         self
     }
 
-    /// Sets [`TransactionPolicy::total_timeout`].
-    #[must_use]
-    pub fn total_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.total_timeout = timeout.into();
-        self
+    setters! {
+        /// Sets [`TransactionPolicy::total_timeout`].
+        total_timeout: impl Into<Option<Duration>>,
     }
 
-    /// Sets [`TransactionPolicy::token_time_to_live`]: how long tokens are known.
-    #[must_use]
-    pub const fn token_time_to_live(mut self, time: Duration) -> Self {
-        self.token_time_to_live = time;
-        self
-    }
-
-    /// Sets [`TransactionPolicy::acknowledge`].
-    #[must_use]
-    pub const fn acknowledge(mut self, acknowledge: Acknowledge) -> Self {
-        self.acknowledge = acknowledge;
-        self
-    }
-
-    /// Sets [`TransactionPolicy::max_records`].
-    #[must_use]
-    pub const fn max_records(mut self, records: usize) -> Self {
-        self.max_records = records;
-        self
-    }
-
-    /// Sets [`TransactionPolicy::max_bytes`].
-    #[must_use]
-    pub const fn max_bytes(mut self, bytes: usize) -> Self {
-        self.max_bytes = bytes;
-        self
+    setters! { const
+        /// Sets [`TransactionPolicy::token_time_to_live`]: how long tokens are known.
+        token_time_to_live: Duration,
+        /// Sets [`TransactionPolicy::acknowledge`].
+        acknowledge: Acknowledge,
+        /// Sets [`TransactionPolicy::max_records`].
+        max_records: usize,
+        /// Sets [`TransactionPolicy::max_bytes`].
+        max_bytes: usize,
     }
 }
 

@@ -343,7 +343,7 @@ impl RecordAccess for TransactionSet<'_> {
             let Some(entry) = found?.filter(|entry| !expired(entry, now_ms)) else {
                 return Ok(None);
             };
-            let checked = self.set.checked_at(filter, key, entry, || now_ms)?;
+            let checked = self.set.checked(filter, key, entry, || now_ms)?;
             checked.map(read).transpose()
         });
         found.map_err(|error| self.set.about(key, error))

@@ -43,8 +43,7 @@ pub(in crate::engine) struct KnownWrite<'a> {
     pub(in crate::engine) set: &'a Set,
     pub(in crate::engine) key: Key<'a>,
     pub(in crate::engine) digest: Digest,
-    /// `None`: the default.
-    pub(in crate::engine) policy: Option<&'a WritePolicy>,
+    pub(in crate::engine) policy: &'a WritePolicy,
     pub(in crate::engine) action: WriteAction<'a>,
 }
 
@@ -66,8 +65,7 @@ impl<'a> WriteGroup<'a> {
         key: impl Into<Key<'a>>,
         bins: impl IntoIterator<Item = (N, V)>,
     ) {
-        let bins = bins_to_put(&DEFAULT_WRITE, bins);
-        self.push_put(set, key.into(), None, bins);
+        self.put_with(&DEFAULT_WRITE, set, key, bins);
     }
 
     /// Sets bins of a record by a policy, as [`Set::put_with`].
@@ -78,7 +76,13 @@ impl<'a> WriteGroup<'a> {
         key: impl Into<Key<'a>>,
         bins: impl IntoIterator<Item = (N, V)>,
     ) {
-        self.push_put(set, key.into(), Some(policy), bins_to_put(policy, bins));
+        let key = key.into();
+        let bins = bins_to_put(policy, bins).unwrap_or_else(|error| {
+            let position = self.writes.len();
+            self.refused.push((position, set.about(&key, error)));
+            Bins::new()
+        });
+        self.push(set, key, policy, WriteAction::Put(bins));
     }
 
     /// Does operations on one record, as [`Set::operate`]: a vector of them, or borrowed ones that outlive the call.
@@ -88,8 +92,7 @@ impl<'a> WriteGroup<'a> {
         key: impl Into<Key<'a>>,
         operations: impl Into<Cow<'a, [Operation]>>,
     ) {
-        let action = WriteAction::Operate(operations.into());
-        self.push(set, key.into(), None, action);
+        self.operate_with(&DEFAULT_WRITE, set, key, operations);
     }
 
     /// Does operations on one record by a policy, as [`Set::operate_with`].
@@ -101,23 +104,23 @@ impl<'a> WriteGroup<'a> {
         operations: impl Into<Cow<'a, [Operation]>>,
     ) {
         let action = WriteAction::Operate(operations.into());
-        self.push(set, key.into(), Some(policy), action);
+        self.push(set, key.into(), policy, action);
     }
 
     /// Deletes a record, as [`Set::delete`]: it is no error if there is none.
     pub fn delete(&mut self, set: &'a Set, key: impl Into<Key<'a>>) {
-        self.push(set, key.into(), None, WriteAction::Delete);
+        self.delete_with(&DEFAULT_WRITE, set, key);
     }
 
     /// Deletes a record by a policy, as [`Set::delete_with`].
     pub fn delete_with(&mut self, policy: &'a WritePolicy, set: &'a Set, key: impl Into<Key<'a>>) {
-        self.push(set, key.into(), Some(policy), WriteAction::Delete);
+        self.push(set, key.into(), policy, WriteAction::Delete);
     }
 
     /// Refuses all the writes unless a record is as the policy demands: its existence action, generation and filter. Writes
     /// nothing to this record.
     pub fn check(&mut self, policy: &'a WritePolicy, set: &'a Set, key: impl Into<Key<'a>>) {
-        self.push(set, key.into(), Some(policy), WriteAction::Check);
+        self.push(set, key.into(), policy, WriteAction::Check);
     }
 
     /// Makes each of these calls.
@@ -128,26 +131,11 @@ impl<'a> WriteGroup<'a> {
         }
     }
 
-    fn push_put(
-        &mut self,
-        set: &'a Set,
-        key: Key<'a>,
-        policy: Option<&'a WritePolicy>,
-        bins: Result<Bins>,
-    ) {
-        let bins = bins.unwrap_or_else(|error| {
-            let position = self.writes.len();
-            self.refused.push((position, set.about(&key, error)));
-            Bins::new()
-        });
-        self.push(set, key, policy, WriteAction::Put(bins));
-    }
-
     fn push(
         &mut self,
         set: &'a Set,
         key: Key<'a>,
-        policy: Option<&'a WritePolicy>,
+        policy: &'a WritePolicy,
         action: WriteAction<'a>,
     ) {
         let digest = set.target(&key);
@@ -363,7 +351,7 @@ fn make_all(tx: &Transaction<'_>, writes: &[KnownWrite<'_>]) -> Result<Vec<Made>
 }
 
 fn make(set: &TransactionSet<'_>, write: &KnownWrite<'_>) -> Result<Made> {
-    let (policy, key) = (write.policy.unwrap_or(&DEFAULT_WRITE), &write.key);
+    let (policy, key) = (write.policy, &write.key);
     match &write.action {
         WriteAction::Operate(operations) => {
             let result = set.operate_with(policy, key, operations)?;
