@@ -12,7 +12,6 @@ use crate::entry::{Appended, EntryHeader, EntryKind, NewEntry, blank_header, met
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::{DigestIndex, IndexSlot};
-use crate::location::UNIT_BYTES;
 use crate::log::Log;
 use crate::log::space::SpacePurpose;
 use crate::options::Options;
@@ -81,12 +80,7 @@ impl Counters {
 impl Core {
     /// Since the namespace was created.
     pub(crate) fn traffic(&self) -> Traffic {
-        let (writers, defrag) = self.log.counters();
-        self.earlier_traffic.plus(Traffic {
-            requested_bytes: writers.requested_bytes,
-            appended_bytes: writers.appended_units * UNIT_BYTES,
-            moved_bytes: defrag.appended_units * UNIT_BYTES,
-        })
+        self.earlier_traffic.plus(self.log.traffic())
     }
 
     #[inline]

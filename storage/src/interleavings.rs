@@ -206,11 +206,11 @@ fn a_record_whose_owner_waits_for_space_is_moved_and_no_edit_of_it_is_lost() {
             for number in 3..7 {
                 let mut chain = namespace.lock(&digest(9), None).unwrap();
                 let mut whole = namespace.lock(&digest(0), None).unwrap();
-                let before = core.log.counters().1.entries;
+                let before = core.log.traffic().moved_bytes;
                 rest(core, &mut [&mut chain, &mut whole], || {
                     (0..10).for_each(|_| thread::yield_now());
                 });
-                let moved = core.log.counters().1.entries - before;
+                let moved = core.log.traffic().moved_bytes - before;
                 MOVED.fetch_add(moved, Ordering::Relaxed);
                 let seen = number_of(&whole.entry().unwrap().unwrap());
                 let next = [seen + 1; SMALL];

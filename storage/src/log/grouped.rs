@@ -138,7 +138,7 @@ impl Log {
     #[cold]
     fn append_in_many(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
-        let (number, mut state) = self.lane(purpose)?;
+        let mut state = self.lane(purpose)?;
         let mut blocks = self.take_backed(purpose, pieces().count())?;
         let _in_order = self.in_order.lock();
         let count: usize = pieces().map(|piece| piece.headers.len()).sum();
@@ -150,18 +150,13 @@ impl Log {
             let next = blocks.pop().ok_or_else(|| self.no_space())?;
             let first = piece.headers.first().map_or(lsn, |header| header.lsn.0);
             let appended = self
-                .replace_open_block(number, &mut state, next, purpose)
+                .replace_open_block(&mut state, next, purpose)
                 .and_then(|()| {
                     if let Some(block) = self.block(next) {
                         block.set_change_lsns(first, u64::MAX);
                     }
-                    self.append_again(
-                        number,
-                        &mut state,
-                        purpose,
-                        &mut piece.headers,
-                        &mut piece.entries,
-                    )
+                    let (headers, entries) = (&mut piece.headers, &mut piece.entries);
+                    self.append_again(&mut state, purpose, headers, entries)
                 });
             match appended {
                 Ok(first) => piece.first = first,

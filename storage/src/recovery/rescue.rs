@@ -95,7 +95,7 @@ impl Recovered {
             young,
             written: 0,
             whole_to: log.syncer().durable_lsn(),
-            lane: LaneState::unstaged(),
+            lane: LaneState::new(0, None),
             batch: RescueBatch::new(),
             moved: HashMap::new(),
         };
