@@ -1,6 +1,6 @@
 //! Which blocks are free, who may take the last of them, and when writes are stopped.
 
-use crate::device::{DeviceError, HEADER_BYTES};
+use crate::device::{DeviceResult, HEADER_BYTES};
 use crate::log::block::{BlockId, BlockPhase};
 use crate::log::volume::Volume;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +59,17 @@ pub(crate) struct SpaceUse {
     pub(crate) tight: bool,
 }
 
+/// Why a rest of the thread that cleans has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RestEnd {
+    /// The time is over, or space has become short meanwhile.
+    Due,
+    /// A block is to be prepared for the next lane.
+    NextWanted,
+    /// The namespace ends.
+    WaitsEnded,
+}
+
 /// The free blocks of a namespace.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -107,7 +118,7 @@ fn take_one(
     blocks: &mut FreeBlocks,
     volumes: &[Volume],
     purpose: SpacePurpose,
-) -> Result<Option<BlockId>, DeviceError> {
+) -> DeviceResult<Option<BlockId>> {
     // The last backed one is for deletes and cleaning, which must go on when the disk is full.
     let spares_backed = purpose == SpacePurpose::Write && blocks.backed.len() <= 1;
     if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
@@ -194,7 +205,7 @@ impl Space {
         &self,
         volumes: &[Volume],
         purpose: SpacePurpose,
-    ) -> Result<Option<BlockId>, DeviceError> {
+    ) -> DeviceResult<Option<BlockId>> {
         let kept = match purpose {
             SpacePurpose::Write => self.reserve_blocks,
             SpacePurpose::Delete | SpacePurpose::Fold => 1,
@@ -217,10 +228,6 @@ impl Space {
     pub(crate) fn want_next(&self) {
         self.blocks.lock().wants_next = true;
         self.changed.notify_all();
-    }
-
-    pub(crate) fn wants_next(&self) -> bool {
-        self.blocks.lock().wants_next
     }
 
     /// The block to prepare, if one is wanted and space is not short.
@@ -287,20 +294,22 @@ impl Space {
             || self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// Waits until space becomes short (true), or until `until`. False at once if it is short already, or a block is to be
-    /// prepared.
-    pub(crate) fn wait_for_shortage(&self, until: Instant) -> bool {
+    /// Rests until `until`, or until there is something to do before.
+    pub(crate) fn rest(&self, until: Instant) -> RestEnd {
         let mut blocks = self.blocks.lock();
-        if self.is_tight(&blocks) {
-            return false;
-        }
-        while !blocks.waits_ended && !blocks.wants_next && Instant::now() < until {
-            self.changed.wait_until(&mut blocks, Some(until));
-            if self.is_tight(&blocks) {
-                return true;
+        let was_tight = self.is_tight(&blocks);
+        loop {
+            if blocks.waits_ended {
+                return RestEnd::WaitsEnded;
             }
+            if Instant::now() >= until || (!was_tight && self.is_tight(&blocks)) {
+                return RestEnd::Due;
+            }
+            if blocks.wants_next {
+                return RestEnd::NextWanted;
+            }
+            self.changed.wait_until(&mut blocks, Some(until));
         }
-        blocks.waits_ended
     }
 
     /// Waits until new versions are accepted again, until cleaning finds nothing to empty, until `until`, or until waits have
@@ -363,7 +372,7 @@ impl Space {
 }
 
 /// Extends every device by its share of some blocks, which are taken from one device after the other. Costs no disk space.
-fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> Result<(), DeviceError> {
+fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> DeviceResult<()> {
     let share = EXTEND_BLOCKS.div_ceil(volumes.len().max(1) as u32);
     let mut new = Vec::new();
     let mut refused = None;
