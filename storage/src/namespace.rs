@@ -130,12 +130,8 @@ impl Namespace {
             if !may_be_wanted(slot) {
                 continue;
             }
-            let found = self
-                .core
-                .checked_entry(slot.location, slot.unverified, &guard);
-            match found {
-                Ok(None) => {}
-                Ok(Some(entry)) => {
+            match self.core.checked_entry(slot, &guard) {
+                Ok(entry) => {
                     let entry = entry.view();
                     if !self.core.hides(&entry) && is_wanted(entry.set_id()) {
                         read(self.core.current(entry))?;

@@ -163,10 +163,7 @@ impl<'n> RecordLock<'n> {
         }
         let entry = match self.entry.get() {
             Some(entry) => entry.view(),
-            None => match self.checked_entry(&slot)? {
-                Some(entry) => entry,
-                None => return Ok(None),
-            },
+            None => self.checked_entry(&slot)?,
         };
         let entry = self.core.current(entry)?;
         Ok((!self.core.hides(&entry)).then_some(entry))
@@ -179,15 +176,12 @@ impl<'n> RecordLock<'n> {
 
     /// The entry of the slot that was seen, checked unless it was before, and kept from here on.
     #[inline(never)]
-    fn checked_entry(&self, slot: &IndexSlot) -> Result<Option<EntryView<'_>>> {
-        let core = self.core;
-        let checked = core.checked_entry(slot.location, slot.unverified, &self.guard)?;
-        Ok(checked.map(|entry| {
-            // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where it is let go in
-            // between, the entry is dropped first.
-            let own = unsafe { entry.kept() };
-            self.entry.get_or_init(|| own).view()
-        }))
+    fn checked_entry(&self, slot: &IndexSlot) -> Result<EntryView<'_>> {
+        let entry = self.core.checked_entry(slot, &self.guard)?;
+        // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where it is let go in
+        // between, the entry is dropped first.
+        let own = unsafe { entry.kept() };
+        Ok(self.entry.get_or_init(|| own).view())
     }
 
     /// Puts a new version in the record's place and unlocks it. Returns its number when it is as durable as the namespace
@@ -461,26 +455,5 @@ fn prefix_bytes(key: Option<&[u8]>) -> usize {
 impl Drop for RecordLock<'_> {
     fn drop(&mut self) {
         self.unlock();
-    }
-}
-
-impl Core {
-    /// Whether a slot with this digest's tag is its record's. The header of an entry that was never checked may be
-    /// damaged; then the tag decides.
-    pub(crate) fn is_of(&self, slot: &IndexSlot, digest: &Digest, guard: &Guard) -> bool {
-        if let Some(image) = self.log.image(slot.location, guard) {
-            return image.digest() == digest;
-        }
-        match self.log.entry(slot.location, guard) {
-            Some(entry) if entry.view().has_digest(digest) => true,
-            Some(entry) => {
-                slot.unverified
-                    && self
-                        .log
-                        .checked_header(slot.location, &entry.view())
-                        .is_none()
-            }
-            None => true,
-        }
     }
 }

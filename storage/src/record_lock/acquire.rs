@@ -12,7 +12,6 @@ use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
 use crate::log::volume::HeldEntry;
-use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
@@ -278,13 +277,11 @@ impl Core {
     /// Makes the image of a record that has a chain and no image yet. Returns whether it is such a
     /// record. What goes wrong shows when the record is read.
     fn makes_image(&self, slot: &IndexSlot, guard: &Guard) -> bool {
-        let is_delta = |entry: HeldEntry<'_>| entry.view().kind_is(EntryKind::Delta);
-        let lacks_image = self.any_deltas.load(Ordering::Relaxed)
-            && !slot.tombstone
+        let lacks_image = !slot.tombstone
             && Images::number_of(slot.location).is_none()
-            && self.log.entry(slot.location, guard).is_some_and(is_delta);
+            && self.is_delta(slot.location, guard) == Some(true);
         if lacks_image {
-            let _ = self.checked_entry(slot.location, slot.unverified, guard);
+            let _ = self.checked_entry(slot, guard);
         }
         lacks_image
     }
