@@ -49,6 +49,21 @@ pub struct NewVersion<'a> {
     pub payload: &'a [u8],
 }
 
+impl NewVersion<'_> {
+    /// The header of this version of a record, written whole.
+    #[inline(always)]
+    pub(crate) const fn header(&self, digest: &Digest) -> EntryHeader {
+        EntryHeader {
+            generation: self.generation,
+            last_update_ms: self.last_update_ms,
+            void_time: self.void_time,
+            set_id: self.set_id,
+            digest: *digest,
+            ..blank_header()
+        }
+    }
+}
+
 /// What to do with one record of a group.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
@@ -333,12 +348,8 @@ impl<'n> RecordLock<'n> {
                 NewEntry::new(
                     EntryHeader {
                         flags: inherited | if moves { FLAG_CHANGED_SET } else { 0 },
-                        generation: version.generation,
                         last_update_ms: least_ms.max(version.last_update_ms),
-                        void_time: version.void_time,
-                        set_id: version.set_id,
-                        digest: self.digest,
-                        ..blank_header()
+                        ..version.header(&self.digest)
                     },
                     version.key,
                     version.payload,

@@ -27,12 +27,7 @@ impl Log {
         assembled.push(header, &parts, self.block_bytes())?;
         let headers = std::slice::from_mut(header);
         let location = self.append_in_one(purpose, headers, &mut assembled)?;
-        let header = entry.header;
-        Ok(Appended {
-            location,
-            units: header.span_units,
-            lsn: header.lsn,
-        })
+        Ok(Appended::new(location, &entry.header))
     }
 
     /// Draws a number that belongs to no change. An entry in the log covers it.

@@ -105,7 +105,7 @@ impl BlockWalk {
         let raw = self.at(offset).first_chunk::<ENTRY_HEADER_BYTES>()?;
         let place = block.volume.place(block.incarnation, offset);
         let header = EntryHeader::decode_checked(raw, place)?;
-        let end = offset + u64::from(header.span_units) * UNIT_BYTES;
+        let end = offset + header.span_bytes();
         (end <= block.end()).then_some(header)
     }
 
@@ -143,7 +143,7 @@ impl BlockWalk {
                 at += UNIT_BYTES;
                 continue;
             };
-            let next = at + u64::from(header.span_units) * UNIT_BYTES;
+            let next = at + header.span_bytes();
             let body_end = at + ENTRY_HEADER_BYTES as u64 + u64::from(header.body_bytes);
             if body_end > self.end() && body_end <= end && is_wanted(at, &header) {
                 if at > from {

@@ -48,19 +48,6 @@ impl BlockPiece {
         let lines = directory_bytes(self.headers.len() + 3);
         ENTRIES_AT + self.entries.bytes() + bytes + FILLER_BYTES_MIN + lines <= block_bytes
     }
-
-    fn appended(&self) -> impl Iterator<Item = Appended> {
-        let mut at = self.first.offset_bytes();
-        self.headers.iter().map(move |header| {
-            let location = Location::new(self.first.device(), at);
-            at += u64::from(header.span_units) * UNIT_BYTES;
-            Appended {
-                location,
-                units: header.span_units,
-                lsn: header.lsn,
-            }
-        })
-    }
 }
 
 impl Drop for BlockPiece {
@@ -115,7 +102,7 @@ impl EntryGroup {
     /// Returns where each entry is, once they were appended.
     pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
         let pieces = self.full.iter().chain(std::iter::once(&self.last));
-        pieces.flat_map(BlockPiece::appended)
+        pieces.flat_map(|piece| Appended::side_by_side(piece.first, &piece.headers))
     }
 }
 

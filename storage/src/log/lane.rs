@@ -366,7 +366,7 @@ impl LockedLane<'_> {
         for header in &*headers {
             let place = self.volume.place(self.open.incarnation, offset + at);
             entries.seal(at as usize, header, place);
-            at += u64::from(header.span_units) * UNIT_BYTES;
+            at += header.span_bytes();
         }
         let buffer = &*self.buffer;
         match buffer.staging.as_ref().filter(|_| is_staged) {
@@ -389,7 +389,7 @@ impl LockedLane<'_> {
         for header in &*headers {
             let line = DirectoryLine::of(header);
             self.open.directory.push(line, unit_of(at));
-            at += u64::from(header.span_units) * UNIT_BYTES;
+            at += header.span_bytes();
         }
         let is_pending = self.open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX;
         if !is_staged && has_staging {

@@ -3,9 +3,7 @@
 
 use crate::core::defrag_state::{Defrag, Emptied};
 use crate::core::{Core, Counters};
-use crate::entry::{
-    Appended, EntryHeader, EntryKind, EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Lsn, NewEntry,
-};
+use crate::entry::{Appended, EntryHeader, EntryKind, EntryView, Lsn, NewEntry};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, IndexSlot};
@@ -266,12 +264,8 @@ impl Core {
         if header.lsn.0 > self.log.syncer().durable_lsn() {
             self.log.sync_to(begun_at)?;
         }
-        let header = EntryHeader {
-            flags: (header.flags & !FLAGS_OF_PLACE) | FLAG_COPIED,
-            ..*header
-        };
-        self.log
-            .append(SpacePurpose::Defrag, NewEntry::new(header, None, body))
+        let entry = NewEntry::new(header.copied(), None, body);
+        self.log.append(SpacePurpose::Defrag, entry)
     }
 
     fn move_metadata<'a>(

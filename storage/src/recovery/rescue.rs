@@ -6,7 +6,7 @@
 //! the new ones are durable.
 
 use crate::entry::{
-    EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_REAPPENDED, Lsn, is_version,
+    Appended, EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_REAPPENDED, Lsn, is_version,
 };
 use crate::epoch;
 use crate::error::{Error, Result};
@@ -291,8 +291,7 @@ impl Rescue<'_> {
             return Err(Error::damaged_at(young.location));
         };
         let identity = identity_of(&header.digest);
-        let span = u64::from(header.span_units) * UNIT_BYTES;
-        let is_full = self.batch.entries.bytes() + span > BATCH_BYTES;
+        let is_full = self.batch.entries.bytes() + header.span_bytes() > BATCH_BYTES;
         if is_full || self.batch.identities.contains(&identity) {
             self.write()?;
         }
@@ -374,10 +373,9 @@ impl Rescue<'_> {
         // Every entry of the index is counted later.
         self.log.release(location, unit_of(batch.entries.bytes()));
         let mut enterer = Enterer::new(self.index, self.log, &self.recovered.damaged);
-        let mut at = location.offset_bytes();
-        for (header, from) in batch.headers.iter().zip(&batch.from) {
-            let to = Location::new(location.device(), at);
-            at += u64::from(header.span_units) * UNIT_BYTES;
+        let moved = Appended::side_by_side(location, &batch.headers);
+        let entries = batch.headers.iter().zip(&batch.from);
+        for ((header, from), to) in entries.zip(moved.map(|moved| moved.location)) {
             self.moved.insert(*from, to);
             if is_version(header.kind) {
                 let found = FoundEntry::new(to, header, header.digest.as_bytes(), false);
