@@ -1,6 +1,5 @@
 //! Opening and closing a namespace.
 
-use crate::core::background::Background;
 use crate::core::followers::Followers;
 use crate::core::removals::Removals;
 use crate::core::{Core, Counters, METADATA_COPIES, Namespace};
@@ -49,15 +48,7 @@ impl Namespace {
         opening.damaged_headers = damaged_headers;
         core.closed.store(true, Ordering::SeqCst);
         *core.close_done.lock() = true;
-        let core = Arc::new(core);
-        let background = Background::idle(&core);
-        Ok((
-            Self {
-                core,
-                background: Arc::new(background),
-            },
-            opening,
-        ))
+        Ok((Self::of(core)?, opening))
     }
 
     /// Opens a namespace, or creates it. Without a snapshot of a clean close the log is read, in parallel.
@@ -67,11 +58,7 @@ impl Namespace {
     /// I/O. Nothing is changed then.
     pub fn open(options: Options) -> Result<(Self, Opening)> {
         options.check()?;
-        let OpenedDevices {
-            devices,
-            created,
-            damaged_headers,
-        } = open_devices(&options)?;
+        let (devices, created, damaged_headers) = open_devices(&options)?;
         let appended = Core::load(options.clone(), devices.clone(), Undurable::Append);
         let (core, mut opening) = match appended {
             Err(Error::NoSpace { .. } | Error::StopWrites { .. }) => {
@@ -89,18 +76,18 @@ impl Namespace {
             // What fails shows in the next write.
             let _ = core.tidy_at_opening();
         }
+        Ok((Self::of(core)?, opening))
+    }
+
+    /// The first handle, with the background threads that the options ask for.
+    fn of(core: Core) -> Result<Self> {
         let core = Arc::new(core);
-        let background = background::start(&core).map_err(DeviceError::io(
-            &core.name,
-            "start the background threads of",
-        ))?;
-        Ok((
-            Self {
-                core,
-                background: Arc::new(background),
-            },
-            opening,
-        ))
+        let start = "start the background threads of";
+        let background = background::start(&core).map_err(DeviceError::io(&core.name, start))?;
+        Ok(Self {
+            core,
+            background: Arc::new(background),
+        })
     }
 }
 
@@ -409,17 +396,9 @@ fn create_durably(dir: &Path) -> std::io::Result<()> {
     std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// The devices of a namespace that is opened to write.
-struct OpenedDevices {
-    devices: Vec<Arc<dyn Device>>,
-    /// The namespace is new.
-    created: bool,
-    /// Copies of static headers that were not as they were written.
-    damaged_headers: u64,
-}
-
-/// Opens or creates the devices of a namespace to write.
-fn open_devices(options: &Options) -> Result<OpenedDevices> {
+/// Opens or creates the devices of a namespace to write. Returns, too, whether the namespace is new, and how many copies
+/// of static headers were not as they were written.
+fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool, u64)> {
     let header = |number: usize, count: usize| Header {
         device_id: new_device_id(),
         member: member(options, number, count),
@@ -481,9 +460,5 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
     for (device, header) in devices.iter().zip(headers) {
         repair_copies(device.as_ref(), &header)?;
     }
-    Ok(OpenedDevices {
-        devices,
-        created,
-        damaged_headers,
-    })
+    Ok((devices, created, damaged_headers))
 }
