@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
-use rustix::fs::{FallocateFlags, fallocate};
 
 use super::header::{STATIC_BYTES, StaticCopies, boot_id, read_copies, write_header};
 use super::memory::{address_space, base_of, check_maximum, check_range, no_staging, populate};
 use super::{Device, DeviceError, HEADER_BYTES, Header, read_state};
-use allocation::{allocate, allocated_bytes, is_in_memory, ok_if_unsupported, refused};
+use allocation::{allocate, allocated_bytes, is_in_memory, punch, refused};
 use staging::FileStaging;
 
 mod allocation;
@@ -87,7 +86,7 @@ impl FileDevice {
         }
         let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
         // What another device of this name left must not be taken for this one's.
-        device.staging = FileStaging::open_empty(path)?;
+        device.staging = FileStaging::open(path, true, true)?;
         device.extend(HEADER_BYTES)?;
         write_header(&device, header)?;
         device.file.sync_all().map_err(|error| {
@@ -137,7 +136,7 @@ impl FileDevice {
         device.access = access;
         device.staging = if writes {
             let was_closed = read_state(&device).is_some_and(|state| state.clean_close != 0);
-            FileStaging::open(path, was_closed)?
+            FileStaging::open(path, false, was_closed)?
         } else {
             FileStaging::copy(path)?
         };
@@ -380,16 +379,6 @@ fn read_start(file: &File, path: &str) -> Result<(StaticCopies, u64), DeviceErro
             .map_err(DeviceError::io(path, "read"))
     });
     Ok((copies, metadata.len()))
-}
-
-/// Gives the disk space of a range back; does nothing where the file system cannot.
-fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    if len == 0 {
-        return Ok(());
-    }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let punch = || fallocate(file, flags, offset, len);
-    ok_if_unsupported(rustix::io::retry_on_intr(punch))
 }
 
 /// Makes the name of a new file durable.
