@@ -91,6 +91,14 @@ impl Core {
         Ok(())
     }
 
+    /// Refuses in the child of a fork, whose parent goes on with the devices and has the threads.
+    pub(crate) fn check_not_forked(&self) -> Result<()> {
+        if self.fork.is_child() {
+            return Err(self.not_open());
+        }
+        Ok(())
+    }
+
     #[cold]
     fn not_open(&self) -> Error {
         let namespace = self.name.clone();

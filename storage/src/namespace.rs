@@ -380,10 +380,8 @@ impl Namespace {
     /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier; [`Error::StopWrites`](crate::Error::StopWrites) if it
     /// finds the disk full: nothing is lost, and the next one tries again. [`Error::Forked`](crate::Error::Forked).
     pub fn sync(&self) -> Result<()> {
-        if self.core.fork.is_child() {
-            // It would flush entries that the parent has staged since to the place where the fork believes the log to end.
-            return self.core.check_open();
-        }
+        // It would flush entries that the parent has staged since to the place where the fork believes the log to end.
+        self.core.check_not_forked()?;
         self.core.log.sync()
     }
 
@@ -399,9 +397,7 @@ impl Namespace {
         if *done {
             return Ok(());
         }
-        if self.core.fork.is_child() {
-            return self.core.check_open();
-        }
+        self.core.check_not_forked()?;
         self.core.closed.store(true, Ordering::SeqCst);
         self.background.stop();
         // A defragmentation under way ends first; later ones are refused.

@@ -37,8 +37,8 @@ impl Core {
         }
         let lost_to = self.sets.feed(|feed| feed.lost_to);
         let needed = KeptAfter(self.followers.needed_after(lost_to));
-        let mut held: Vec<(u64, u64)> = (self.log.blocks())
-            .filter(|(_, block)| block.phase() == BlockPhase::Closed && needed.holds(block))
+        let mut held: Vec<(u64, u64)> = (self.log.closed_blocks())
+            .filter(|(_, block)| needed.holds(block))
             .map(|(_, block)| {
                 let dead = block.filled_units().saturating_sub(block.live_units());
                 (block.change_lsns().1, u64::from(dead) * UNIT_BYTES)
@@ -85,9 +85,9 @@ impl Core {
     /// Notes of blocks of unknown content that all their entries were written before now.
     pub(super) fn bound_changes(&self) {
         let last_lsn = self.log.last_lsn();
-        for (_, block) in self.log.blocks() {
+        for (_, block) in self.log.closed_blocks() {
             let (first, last) = block.change_lsns();
-            if block.phase() == BlockPhase::Closed && last == u64::MAX {
+            if last == u64::MAX {
                 block.set_change_lsns(first, last_lsn);
             }
         }

@@ -153,12 +153,9 @@ impl Log {
 
     /// Returns how many free blocks may stay backed: none in a small store, and one in any other.
     fn backed_max(&self) -> usize {
-        let closed = self
-            .blocks()
-            .filter(|(_, block)| block.phase() == BlockPhase::Closed);
-        let filled: u64 = closed
-            .map(|(_, block)| u64::from(block.filled_units()))
-            .sum();
+        let closed = self.closed_blocks();
+        let filled = closed.map(|(_, block)| u64::from(block.filled_units()));
+        let filled: u64 = filled.sum();
         if filled * UNIT_BYTES >= BACKED_BLOCK_FROM * self.block_bytes() {
             backed_of(self.used_blocks()).max(1)
         } else {

@@ -347,6 +347,12 @@ impl Log {
         self.volumes.iter().flat_map(Volume::blocks)
     }
 
+    /// Those that are full, or ended, and not being emptied.
+    pub(crate) fn closed_blocks(&self) -> impl Iterator<Item = (BlockId, &BlockState)> {
+        let blocks = self.blocks();
+        blocks.filter(|(_, block)| block.phase() == BlockPhase::Closed)
+    }
+
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
         self.volumes.get(id.device)?.block(id.index)
     }
