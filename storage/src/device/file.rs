@@ -183,6 +183,18 @@ impl FileDevice {
             }),
         }
     }
+
+    /// Changes a range of the file, which may need disk space.
+    fn change(
+        &self,
+        action: &'static str,
+        (offset, len): (u64, u64),
+        change: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), DeviceError> {
+        self.check_writable(action)?;
+        check_range(self, offset, len)?;
+        change(&self.file).map_err(refused(&self.path, action, offset, offset + len))
+    }
 }
 
 // SAFETY: the mapping covers `max_bytes`, lives as long as the device and is never moved. The
@@ -221,33 +233,21 @@ unsafe impl Device for FileDevice {
     }
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.check_writable("reserve space of")?;
-        check_range(self, offset, len)?;
-        allocate(&self.file, offset, len).map_err(refused(
-            &self.path,
-            "reserve space of",
-            offset,
-            offset + len,
-        ))
+        self.change("reserve space of", (offset, len), |file| {
+            allocate(file, offset, len)
+        })
     }
 
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.check_writable("release space of")?;
-        check_range(self, offset, len)?;
-        punch(&self.file, offset, len).map_err(refused(
-            &self.path,
-            "release space of",
-            offset,
-            offset + len,
-        ))
+        self.change("release space of", (offset, len), |file| {
+            punch(file, offset, len)
+        })
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check_writable("write")?;
-        let len = bytes.len() as u64;
-        check_range(self, offset, len)?;
-        let written = self.file.write_all_at(bytes, offset);
-        written.map_err(refused(&self.path, "write", offset, offset + len))
+        self.change("write", (offset, bytes.len() as u64), |file| {
+            file.write_all_at(bytes, offset)
+        })
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
