@@ -10,9 +10,6 @@ use crate::log::space::SpacePurpose;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// How many free blocks are tried where the disk has no room behind the open one: the first may be one that was only prepared.
-const BACKED_TRIES: usize = 3;
-
 impl Log {
     /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
@@ -109,25 +106,20 @@ impl Log {
         &self,
         state: &mut LaneState,
         purpose: SpacePurpose,
-        mut error: Error,
+        error: Error,
         (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
-        for _ in 0..BACKED_TRIES {
-            let is_full = matches!(error, Error::Device(DeviceError::Full { .. }));
-            if !is_full || purpose == SpacePurpose::Write || !self.space.has_backed() {
-                break;
-            }
+        let is_full = matches!(error, Error::Device(DeviceError::Full { .. }));
+        let error = if is_full && purpose != SpacePurpose::Write && self.space.backed_blocks() > 0 {
             let next = self.take_block(purpose)?;
-            match self.replace_open_block(state, next, purpose) {
-                // It was one that was only prepared.
-                Err(_) if self.space.has_backed() => continue,
-                replaced => replaced?,
-            }
+            self.replace_open_block(state, next, purpose)?;
             match self.append_again(state, purpose, headers, entries) {
-                Err(again) => error = again,
+                Err(again) => again,
                 appended => return appended,
             }
-        }
+        } else {
+            error
+        };
         Err(match error {
             Error::Device(error) => self.refused(purpose, error),
             other => other,

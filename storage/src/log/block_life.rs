@@ -120,7 +120,7 @@ impl Log {
     /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
     /// without it.
     fn keep_backed_block(&self) -> DeviceResult<()> {
-        if self.space.has_backed() || self.backed_max() == 0 {
+        if self.space.backed_blocks() > 0 || self.backed_max() == 0 {
             return Ok(());
         }
         if let Some(staging) = self.staging() {
@@ -338,7 +338,7 @@ impl Log {
         let volume = self.volume_of(id)?;
         // Where a part of it cannot be read, other disk space must take its place.
         let is_readable = !volume.unreadable().overlap(id.offset_bytes(), id.bytes());
-        let is_kept = is_readable && self.space.wants_backed(self.backed_max());
+        let is_kept = is_readable && self.space.backed_blocks() < self.backed_max();
         // A block that was closed early has no disk space behind its middle.
         let is_backed = is_kept && self.back_whole(id).is_ok();
         if !is_backed {
@@ -400,7 +400,7 @@ mod tests {
         log.prepare_next();
         assert!(!wants_next());
         let prepared = log.space().choose_next(log.volumes());
-        assert_eq!(prepared, None, "there is one already");
+        assert_eq!(prepared, None, "none is wanted");
         fill(3);
         assert!(wants_next());
     }

@@ -90,9 +90,7 @@ struct FreeBlocks {
     free: Vec<BlockId>,
     /// The same, with disk space behind all of it.
     backed: VecDeque<BlockId>,
-    /// One of them that is being prepared for the next lane that asks, or has been.
-    next: Option<BlockId>,
-    /// Some lane streams, and there should be a next one.
+    /// Some lane streams, and the next block should be prepared.
     wants_next: bool,
     /// Blocks that each device can still be extended by.
     beyond: Vec<u32>,
@@ -103,32 +101,24 @@ struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    fn reachable(&self) -> usize {
-        self.free.len() + self.backed.len() + usize::from(self.next.is_some())
-    }
-
     fn available(&self) -> u64 {
         let beyond: u64 = self.beyond.iter().map(|blocks| u64::from(*blocks)).sum();
-        self.reachable() as u64 + beyond
+        (self.free.len() + self.backed.len()) as u64 + beyond
     }
 }
 
-/// Takes a free block from the lists.
-fn take_one(
+/// Whether the next block is one with disk space behind all of it. Extends the devices if no block is left.
+fn takes_backed(
     blocks: &mut FreeBlocks,
     volumes: &[Volume],
     purpose: SpacePurpose,
-) -> DeviceResult<Option<BlockId>> {
+) -> DeviceResult<bool> {
     // The last backed one is for deletes and cleaning, which must go on when the disk is full.
     let spares_backed = purpose == SpacePurpose::Write && blocks.backed.len() <= 1;
     if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
         extend(blocks, volumes)?;
     }
-    Ok(if spares_backed {
-        blocks.free.pop().or_else(|| blocks.backed.pop_front())
-    } else {
-        blocks.backed.pop_front().or_else(|| blocks.free.pop())
-    })
+    Ok(!blocks.backed.is_empty() && (blocks.free.is_empty() || !spares_backed))
 }
 
 /// Returns how many lanes `blocks` can feed: each keeps a block open, dead or alive, and should have another to go on;
@@ -215,9 +205,10 @@ impl Space {
         if blocks.available() <= kept {
             return Ok(None);
         }
-        let taken = match blocks.next.take() {
-            Some(next) => Some(next),
-            None => take_one(&mut blocks, volumes, purpose)?,
+        let taken = if takes_backed(&mut blocks, volumes, purpose)? {
+            blocks.backed.pop_front()
+        } else {
+            blocks.free.pop()
         };
         self.refresh(&blocks);
         self.changed.notify_all();
@@ -230,16 +221,19 @@ impl Space {
         self.changed.notify_all();
     }
 
-    /// The block to prepare, if one is wanted and space is not short.
+    /// The block to prepare, if one is wanted and space is not short: the one that a writer takes next.
     pub(crate) fn choose_next(&self, volumes: &[Volume]) -> Option<BlockId> {
         let mut blocks = self.blocks.lock();
         let is_wanted = std::mem::take(&mut blocks.wants_next);
-        if !is_wanted || blocks.next.is_some() || self.is_tight(&blocks) {
+        if !is_wanted || self.is_tight(&blocks) {
             return None;
         }
         // What goes wrong shows when a lane asks.
-        blocks.next = take_one(&mut blocks, volumes, SpacePurpose::Write).ok()?;
-        blocks.next
+        if takes_backed(&mut blocks, volumes, SpacePurpose::Write).ok()? {
+            blocks.backed.front().copied()
+        } else {
+            blocks.free.last().copied()
+        }
     }
 
     /// The free blocks that are not known to have disk space behind them, the next one last.
@@ -256,9 +250,9 @@ impl Space {
         }
     }
 
-    /// Whether a free block has disk space behind all of it.
-    pub(crate) fn has_backed(&self) -> bool {
-        !self.blocks.lock().backed.is_empty()
+    /// How many free blocks have disk space behind all of them.
+    pub(crate) fn backed_blocks(&self) -> usize {
+        self.blocks.lock().backed.len()
     }
 
     /// Takes a free block with disk space behind it, if there are more than `most`.
@@ -269,11 +263,6 @@ impl Space {
         } else {
             None
         }
-    }
-
-    /// Whether a block that becomes free should keep its disk space, where at most `most` may.
-    pub(crate) fn wants_backed(&self, most: usize) -> bool {
-        self.blocks.lock().backed.len() < most
     }
 
     /// Adds a block that is free again. `backed`: with disk space behind all of it.
