@@ -62,7 +62,7 @@ impl Namespace {
     /// [`Namespace::get_batch`] reads many.
     #[inline]
     pub fn prefetch(&self, digest: &Digest) {
-        self.core.index.prefetch_to_write(digest);
+        self.core.index.at(digest).prefetch_to_write();
     }
 
     /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it locked queue in FIFO

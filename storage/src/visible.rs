@@ -41,14 +41,15 @@ impl Core {
         digest: &Digest,
         guard: &'a Guard,
     ) -> Result<Option<Visible<'a>>> {
-        let found = self.index.lookup(digest, guard, |candidate| {
-            match self.lent(candidate, guard) {
-                Some(view) => view
-                    .has_digest(digest)
-                    .then_some(Found::Lent(view, candidate)),
-                None => self.found_unlent(digest, candidate, guard),
-            }
-        });
+        let found =
+            self.index
+                .at(digest)
+                .lookup(guard, |candidate| match self.lent(candidate, guard) {
+                    Some(view) => view
+                        .has_digest(digest)
+                        .then_some(Found::Lent(view, candidate)),
+                    None => self.found_unlent(digest, candidate, guard),
+                });
         match found {
             None => self.absent(),
             Some(Found::Lent(view, candidate)) if self.shows(&view) && self.is_current(&view) => {

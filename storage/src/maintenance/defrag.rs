@@ -184,7 +184,7 @@ impl Core {
             for (number, (offset, header)) in walk.entries().iter().enumerate() {
                 // Most entries are dead, and finding that out is a cache miss in the index.
                 if let Some((_, ahead)) = walk.entries().get(number + ENTRIES_AHEAD) {
-                    self.index.prefetch(&ahead.digest, &epoch::pin());
+                    self.index.at(&ahead.digest).prefetch(&epoch::pin());
                 }
                 let location = at_device(*offset);
                 // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say
@@ -207,7 +207,8 @@ impl Core {
     /// Whether the index has this entry, or had it a moment ago. Takes no lock, and looks at one line of the index.
     fn is_indexed(&self, location: Location, header: &EntryHeader, guard: &Guard) -> bool {
         let here = |candidate: Candidate| (candidate.location == location).then_some(());
-        self.index.lookup(&header.digest, guard, here).is_some()
+        let probe = self.index.at(&header.digest);
+        probe.lookup(guard, here).is_some()
     }
 
     fn move_record<'a>(

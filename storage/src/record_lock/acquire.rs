@@ -31,7 +31,7 @@ impl LikelyEntry {
     /// The guard outlives the result.
     #[inline(always)]
     unsafe fn find(core: &Core, digest: &Digest, guard: &Guard) -> Option<Self> {
-        let (position, candidate) = core.index.first_candidate(digest, guard)?;
+        let (position, candidate) = core.index.at(digest).first_candidate(guard)?;
         if candidate.unverified || Images::number_of(candidate.location).is_some() {
             return None;
         }
