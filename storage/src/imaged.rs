@@ -5,7 +5,7 @@ use crate::digest::Digest;
 use crate::entry::EntryKind;
 use crate::epoch::Guard;
 use crate::error::Result;
-use crate::image::{ChainPart, Image, Images};
+use crate::image::{ChainPart, Images};
 use crate::index::IndexSlot;
 use crate::location::Location;
 use crate::log::chain::{content_of, parts_of};
@@ -31,7 +31,7 @@ impl Core {
         };
         self.evict(guard);
         let images = self.log.images();
-        if let Some(number) = images.insert(Image::new(content.clone())) {
+        if let Some(number) = images.insert(content.clone()) {
             let mut partition = self.index.lock(digest);
             match partition.find(digest.tag(), |slot| slot.location == newest) {
                 Some(at) => partition.update(at, |slot| {

@@ -127,8 +127,8 @@ pub struct RecordLock<'n> {
     keeps: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
     queued_behind: u32,
-    /// How long the owner waits, for space too.
-    limit: WaitLimit,
+    /// How long the owner waits from here on, for space too.
+    pub(crate) limit: WaitLimit,
     /// A deletion is that of an expired record.
     expires: bool,
     /// The record had an image, or none was needed, when it was locked.
@@ -158,11 +158,6 @@ impl<'n> RecordLock<'n> {
         if let Some(slot) = self.seen {
             self.core.log.prefetch_start(slot.location);
         }
-    }
-
-    /// How long the owner waits from here on.
-    pub(crate) const fn limit(&self) -> WaitLimit {
-        self.limit
     }
 
     /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.
@@ -432,11 +427,7 @@ impl<'n> RecordLock<'n> {
             self.held = false;
             partition.held().release(&self.digest)
         };
-        drop(partition);
-        self.core.followers.published.wake();
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
+        self.core.hand_over(partition, next);
     }
 
     #[inline]

@@ -20,7 +20,7 @@ impl Log {
         mut entry: NewEntry<'_>,
     ) -> Result<Appended> {
         let (header, parts) = entry.parts();
-        let mut assembled = Assembled::new();
+        let mut assembled = Assembled::default();
         assembled.push(header, &parts, self.block_bytes())?;
         let headers = std::slice::from_mut(header);
         let location = self.append_in_one(purpose, headers, &mut assembled)?;

@@ -36,7 +36,7 @@ impl Default for BlockPiece {
     fn default() -> Self {
         Self {
             headers: HEADERS.try_with(Cell::take).unwrap_or_default(),
-            entries: Assembled::new(),
+            entries: Assembled::default(),
             first: Location::from_packed(0),
         }
     }

@@ -54,15 +54,17 @@ thread_local! {
 /// back to the system and taking it again costs more than filling it.
 const KEPT_WORDS_MAX: usize = 8 << 10;
 
-impl Assembled {
-    pub(crate) fn new() -> Self {
+impl Default for Assembled {
+    fn default() -> Self {
         Self {
             words: ASSEMBLED.take(),
             used: 0,
             requested_bytes: 0,
         }
     }
+}
 
+impl Assembled {
     /// Adds an entry, with a body put together from its parts. Its header gets the two sizes; its
     /// bytes are written when its number and location are known.
     ///
@@ -423,7 +425,7 @@ impl LockedLane<'_> {
         };
         let open = &mut *self.open;
         let mut header = void_header(first.lsn, headers.len());
-        let mut entry = Assembled::new();
+        let mut entry = Assembled::default();
         if entry.push(&mut header, &[], open.id.bytes()).is_err() {
             return;
         }

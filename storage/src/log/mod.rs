@@ -21,9 +21,7 @@ mod sync_devices;
 pub(crate) mod syncer;
 pub(crate) mod volume;
 
-use crate::device::{
-    BLOCK_BYTES, Device, DeviceReach, DeviceResult, DeviceState, STAGING_LANES_MAX,
-};
+use crate::device::{BLOCK_BYTES, DeviceReach, DeviceResult, DeviceState, STAGING_LANES_MAX};
 use crate::entry::{EntryHeader, EntryView};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
@@ -456,9 +454,4 @@ fn free_lane(
         LANE_HINT.set(number);
         Some(state)
     })
-}
-
-/// The staging memory of these devices: that of the first.
-pub(crate) fn staging_of(devices: &[Arc<dyn Device>]) -> Option<Arc<NamespaceStaging>> {
-    devices.first().and_then(NamespaceStaging::of).map(Arc::new)
 }

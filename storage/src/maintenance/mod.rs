@@ -123,7 +123,7 @@ impl Core {
             }
             for digest in digests {
                 // The writer that has the record locked gives it a new time, or the next pass finds it again.
-                let Some(lock) = RecordLock::try_acquire(self, &digest) else {
+                let Some(lock) = RecordLock::try_acquire(self, &digest, false) else {
                     continue;
                 };
                 if lock.void_time().is_some_and(over) {

@@ -4,7 +4,7 @@ use super::{NewVersion, RecordLock, prefix_bytes};
 use crate::entry::{Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry};
 use crate::error::Result;
 use crate::image::delta::{BodySplice, diff, edit, encode};
-use crate::image::{ChainPart, Image, ImageContent, Images};
+use crate::image::{ChainPart, ImageContent, Images};
 use crate::index::{IndexSlot, SIZE_UNITS_MAX};
 use crate::location::Location;
 use crate::log::block::entry_units_max;
@@ -139,7 +139,7 @@ impl RecordLock<'_> {
         let mut whole = NewEntry::new(*header, version.key, version.payload);
         let body = whole.parts().1.concat();
         let raw = image_header(*header, body.len());
-        let number = images.insert(Image::new(ImageContent::new(raw, body, parts)));
+        let number = images.insert(ImageContent::new(raw, body, parts));
         number.map_or(appended.location, Images::location_of)
     }
 

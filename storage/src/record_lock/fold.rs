@@ -36,7 +36,8 @@ impl Core {
         // One sync for a block.
         self.log.sync_to(begun_at)?;
         // The owner of its lock writes it anew, or the next look at this block finds it again.
-        RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
+        let lock = RecordLock::try_acquire(self, &header.digest, true);
+        lock.map_or(Ok(0), RecordLock::fold)
     }
 }
 

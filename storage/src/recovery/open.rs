@@ -12,9 +12,10 @@ use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::DigestIndex;
 use crate::location::UNIT_BYTES;
+use crate::log::Log;
 use crate::log::block::entry_units_max;
+use crate::log::staging::NamespaceStaging;
 use crate::log::volume::Volume;
-use crate::log::{Log, staging_of};
 use crate::maintenance::background;
 use crate::options::{Opening, Options, Storage};
 use crate::recovery::{KnownState, chains, count_chains, count_live, recover, snapshot};
@@ -257,7 +258,8 @@ pub(crate) fn log_of(
     devices: Vec<Arc<dyn Device>>,
     options: &Options,
 ) -> Result<(Log, KnownState)> {
-    let staging = staging_of(&devices);
+    // That of the first device serves for all.
+    let staging = devices.first().and_then(NamespaceStaging::of).map(Arc::new);
     let newest = newest_state(devices.iter().map(Arc::as_ref));
     let mut volumes = Vec::with_capacity(devices.len());
     for (number, device) in devices.into_iter().enumerate() {

@@ -178,7 +178,7 @@ impl Namespace {
                 let lock = lock_beside(&self.core, others, digest, limit);
                 let lock = lock.map_err(|error| (*digest, error))?;
                 // The first wait sets the end of all.
-                limit = lock.limit();
+                limit = lock.limit;
                 locked.push((lock, None));
             }
         }

@@ -3,8 +3,7 @@
 use super::Volume;
 use crate::device::{DeviceError, DeviceResult};
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, EndedBlock, HeaderCopy, MIRROR_AT,
-    RawBlockHeader,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, HeaderCopy, MIRROR_AT, RawBlockHeader,
 };
 use crate::log::staging::PAGE_BYTES;
 
@@ -48,16 +47,6 @@ impl Volume {
     pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
         let [own, mirror] = self.header_copies(index);
         BlockUse::judge(own, mirror, next_block, is_known_used)
-    }
-
-    /// Notes in the header of a block, and in its state, that an opening has ended it.
-    pub(crate) fn end_block(&self, header: &BlockHeader, ended: EndedBlock) -> DeviceResult<()> {
-        let ended = Some(ended);
-        self.write_block_header(&BlockHeader { ended, ..*header })?;
-        if let Some(block) = self.block(header.index) {
-            block.set_ended(ended);
-        }
-        Ok(())
     }
 
     /// Makes the device long enough for the mirror of a block's header. Costs no disk space.
