@@ -183,7 +183,7 @@ impl OpenBlock {
     /// Puts disk space behind what ends the block. Where an entry was appended before, it is there.
     fn back_end(&mut self, volume: &Volume) -> DeviceResult<()> {
         self.back_entries(volume, self.tail + FILLER_BYTES_MIN)?;
-        self.back_directory(volume, self.directory.bytes_when_ended())
+        self.back_directory(volume, self.directory.bytes_with(0))
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::log::block::{BlockId, BlockPhase, ENTRIES_AT};
 use crate::log::directory::{SECTOR_BYTES, unit_of};
 use crate::log::staging::PAGE_BYTES;
-use crate::log::syncer::SyncError;
+use crate::log::syncer::{SyncError, SyncResult};
 use crate::log::{Log, States};
 use crate::sync::atomic::Ordering;
 use std::thread::Builder;
@@ -118,7 +118,7 @@ impl Log {
 
     /// Flushes every lane, syncs all devices side by side, and then notes the durable numbers and extents. Returns the number
     /// up to which all is durable.
-    fn sync_devices(&self) -> std::result::Result<u64, SyncError> {
+    fn sync_devices(&self) -> SyncResult<u64> {
         // A writer that drew a number before this has left its lane when that is flushed.
         let (complete, next_block) = {
             let _no_part_of_a_group = self.in_order.lock();

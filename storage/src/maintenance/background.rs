@@ -36,7 +36,7 @@ impl Core {
         if now >= rhythm.next_expiry {
             rhythm.next_expiry = later(now, self.options.expiry_period);
             self.log.retry_growth();
-            self.forget_stuck();
+            self.retry_stuck(true);
             // A failure shows in the next write, with its reason; this thread has no caller.
             let _ = self.expire();
             let _ = self.tidy_log();
@@ -78,7 +78,7 @@ impl Core {
                     return IDLE_TICK.min(rhythm.next_pressed - now);
                 }
                 let begun = Instant::now();
-                self.retry_locked();
+                self.retry_stuck(false);
                 // Tombstones fill the blocks: forget the ones that nothing depends on any more.
                 let dropped = self.drop_tombstones().unwrap_or(0);
                 rhythm.next_pressed = later(now, begun.elapsed() * PRESSED_SHARE + TIGHT_TICK);

@@ -24,16 +24,11 @@ const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
 impl Core {
-    /// Has the blocks tried again that could not be emptied.
-    pub(crate) fn forget_stuck(&self) {
-        self.log.blocks().for_each(|(_, block)| block.retry());
-    }
-
-    /// Has the blocks tried again of which a record was locked.
-    pub(crate) fn retry_locked(&self) {
+    /// Has the blocks tried again that could not be emptied: all, or those of which a record was locked.
+    pub(crate) fn retry_stuck(&self, all: bool) {
         let blocks = self.log.blocks();
-        let locked = blocks.filter(|(_, block)| !block.is_stuck_for_long());
-        locked.for_each(|(_, block)| block.retry());
+        let tried = blocks.filter(|(_, block)| all || !block.is_stuck_for_long());
+        tried.for_each(|(_, block)| block.retry());
     }
 
     /// Empties the block that is worth it most. Returns how many bytes were moved; `None` if no block is worth it.

@@ -44,7 +44,7 @@ impl Namespace {
     pub fn maintain(&self) -> Result<MaintenanceReport> {
         let core = &self.core;
         core.log.retry_growth();
-        core.forget_stuck();
+        core.retry_stuck(true);
         let mut done = MaintenanceReport {
             expired: core.expire()?,
             ..MaintenanceReport::default()
