@@ -155,7 +155,7 @@ impl<'n> RecordLock<'n> {
         core.check_open().ok()?;
         let held = partition.held();
         let is_free = held.try_acquire(digest);
-        if !is_free && !(may_borrow && held.is_resting(digest)) {
+        if !(is_free || may_borrow && held.is_resting(digest)) {
             return None;
         }
         let mut lock = Self::granted_anew(core, digest, guard, partition);

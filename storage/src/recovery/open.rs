@@ -26,6 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The devices of a namespace, in their order.
+type Devices = Vec<Arc<dyn Device>>;
+
 /// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads
 /// the log.
 const WRITERS_LEAVE: Duration = Duration::from_secs(5);
@@ -107,7 +110,7 @@ impl Core {
     /// Brings a namespace into memory.
     pub(crate) fn load(
         options: Options,
-        devices: Vec<Arc<dyn Device>>,
+        devices: Devices,
         undurable: Undurable,
     ) -> Result<(Self, Opening)> {
         let (log, mut known) = log_of(devices, &options)?;
@@ -254,10 +257,7 @@ impl Core {
 }
 
 /// A log over devices that is not started yet, and their state.
-pub(crate) fn log_of(
-    devices: Vec<Arc<dyn Device>>,
-    options: &Options,
-) -> Result<(Log, KnownState)> {
+pub(crate) fn log_of(devices: Devices, options: &Options) -> Result<(Log, KnownState)> {
     // That of the first device serves for all.
     let staging = devices.first().and_then(NamespaceStaging::of).map(Arc::new);
     let newest = newest_state(devices.iter().map(Arc::as_ref));
@@ -357,12 +357,12 @@ fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<(Vec<
 }
 
 /// Opens the devices of a namespace to read. Returns how many copies of their headers are damaged, too.
-pub(crate) fn open_read_only(options: &Options) -> Result<(Vec<Arc<dyn Device>>, u64)> {
+pub(crate) fn open_read_only(options: &Options) -> Result<(Devices, u64)> {
     let devices = match &options.storage {
         Storage::Memory => Vec::new(),
         Storage::Devices(devices) => devices.clone(),
         Storage::Files { dir, devices } => {
-            let mut opened: Vec<Arc<dyn Device>> = Vec::with_capacity(*devices);
+            let mut opened: Devices = Vec::with_capacity(*devices);
             for number in 0..*devices {
                 opened.push(Arc::new(FileDevice::open_read_only(&device_path(
                     dir, number,
@@ -400,7 +400,7 @@ fn create_durably(dir: &Path) -> std::io::Result<()> {
 
 /// Opens or creates the devices of a namespace to write. Returns, too, whether the namespace is new, and how many copies
 /// of static headers were not as they were written.
-fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool, u64)> {
+fn open_devices(options: &Options) -> Result<(Devices, bool, u64)> {
     let header = |number: usize, count: usize| Header {
         device_id: new_device_id(),
         member: member(options, number, count),
@@ -411,7 +411,7 @@ fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool, u64)> 
             .now_ms()
             .saturating_add(crate::clock::EPOCH_UNIX_SECONDS * 1000),
     };
-    let (devices, created): (Vec<Arc<dyn Device>>, bool) = match &options.storage {
+    let (devices, created): (Devices, bool) = match &options.storage {
         Storage::Memory => (vec![Arc::new(MemoryDevice::new(&header(0, 1))?)], true),
         Storage::Devices(devices) => (devices.clone(), false),
         Storage::Files { dir, devices } => {
