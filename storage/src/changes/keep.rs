@@ -4,9 +4,8 @@ use crate::core::Core;
 use crate::entry::is_version;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{BlockId, BlockPhase, BlockState};
+use crate::log::block::{BlockPhase, BlockState};
 use crate::log::block_walk::{BlockLife, BlockWalk};
-use crate::log::volume::Volume;
 
 /// The share of the devices that may be held back, unless the options say otherwise: an eighth.
 const HELD_SHARE: u64 = 8;
@@ -103,7 +102,7 @@ impl Core {
             for (id, block) in volume.blocks() {
                 // The numbers of a block that the opening fills are known already.
                 if block.phase() == BlockPhase::Closed && !block.holds_copies() {
-                    let lsns = lsns_of(volume, id, block, &mut walk);
+                    let lsns = lsns_of(BlockLife::of(volume, id, block), &mut walk);
                     let (first, last) = lsns.unwrap_or((0, self.log.last_lsn()));
                     block.set_change_lsns(first, last);
                 }
@@ -114,14 +113,8 @@ impl Core {
 
 /// The lowest and the highest number of changes in a closed block, by its directory. `None`: it
 /// cannot be read.
-fn lsns_of(
-    volume: &Volume,
-    id: BlockId,
-    block: &BlockState,
-    walk: &mut BlockWalk,
-) -> Option<(u64, u64)> {
-    let life = BlockLife::of(volume, id, block);
-    let lines = walk.lines_of(life, block, None)?;
+fn lsns_of(life: BlockLife<'_>, walk: &mut BlockWalk) -> Option<(u64, u64)> {
+    let lines = walk.lines_of(life, None)?;
     let versions = lines.iter().filter(|line| is_version(line.kind));
     let lsns = versions.map(|line| line.lsn.0);
     Some(lsns.fold((u64::MAX, 0), |(least, most), lsn| {

@@ -33,6 +33,10 @@ impl<'a> BlockLife<'a> {
         }
     }
 
+    pub(crate) fn state(&self) -> Option<&'a BlockState> {
+        self.volume.block(self.id.index)
+    }
+
     /// The first byte behind the block, as an offset in the device.
     pub(crate) const fn end(&self) -> u64 {
         self.id.offset_bytes() + self.id.bytes()
@@ -171,9 +175,9 @@ impl BlockWalk {
     pub(crate) fn lines_of(
         &mut self,
         life: BlockLife<'_>,
-        block: &BlockState,
         durable_entries: Option<u32>,
     ) -> Option<Vec<DirectoryLine>> {
+        let block = life.state()?;
         let ended = block.ended().map(|ended| ended.entries);
         let entries = durable_entries.or(ended).map(|entries| entries as usize);
         let begin = match entries {

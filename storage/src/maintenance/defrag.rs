@@ -75,7 +75,8 @@ impl Core {
         }
         block.set_phase(BlockPhase::Draining);
         let damaged = self.counters.damaged.load(Ordering::Relaxed);
-        let moved = match self.drain(volume, id, block, &mut state.walk) {
+        let life = BlockLife::of(volume, id, block);
+        let moved = match self.drain(life, &mut state.walk) {
             Ok(moved) => moved,
             Err(error) => {
                 block.set_phase(BlockPhase::Closed);
@@ -150,19 +151,13 @@ impl Core {
         !self.defrag.lock().emptied.is_empty()
     }
 
-    fn drain(
-        &self,
-        volume: &Volume,
-        id: BlockId,
-        block: &BlockState,
-        walk: &mut BlockWalk,
-    ) -> Result<u64> {
+    fn drain(&self, life: BlockLife<'_>, walk: &mut BlockWalk) -> Result<u64> {
+        let BlockLife { volume, id, .. } = life;
         let mut moved = 0;
-        if block.live_units() == 0 {
+        if life.state().is_none_or(|block| block.live_units() == 0) {
             return Ok(0);
         }
         let begun_at = Lsn(self.log.last_lsn());
-        let life = BlockLife::of(volume, id, block);
         let at_device = |offset| Location::new(id.device, offset);
         // Large entries that are dead are not read.
         let is_wanted = |offset: u64, header: &EntryHeader| match header.kind {
