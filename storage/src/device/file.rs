@@ -7,11 +7,11 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use parking_lot::Mutex;
 
 use super::header::{STATIC_BYTES, StaticCopies, boot_id, read_copies, write_header};
-use super::memory::{address_space, base_of, check_maximum, check_range, no_staging, populate};
+use super::memory::{address_space, advise, base_of, check_maximum, check_range, no_staging};
 use super::{Device, DeviceError, HEADER_BYTES, Header, read_state};
 use allocation::{allocate, allocated_bytes, is_in_memory, punch, refused};
 use staging::FileStaging;
@@ -169,7 +169,7 @@ impl FileDevice {
         };
         if device.is_larger_than_memory() {
             // The neighbours of a missing page are not worth reading.
-            let _ = device.mapping.advise(memmap2::Advice::Random);
+            let _ = device.mapping.advise(Advice::Random);
         }
         Ok(device)
     }
@@ -266,7 +266,8 @@ unsafe impl Device for FileDevice {
     }
 
     fn populate(&self, offset: u64, len: u64) {
-        populate(&self.mapping, self.len_bytes(), offset, len);
+        let range = (offset, len);
+        advise(&self.mapping, Advice::PopulateRead, self.len_bytes(), range);
     }
 
     fn prepare(&self, offset: u64, len: u64) {
@@ -287,9 +288,9 @@ unsafe impl Device for FileDevice {
             .map_raw_read_only(&self.file)
         {
             // The latter lest it bring in more than was asked for.
-            let _ = large.advise(memmap2::Advice::HugePage);
-            let _ = large.advise(memmap2::Advice::Random);
-            populate(&large, len, 0, len);
+            let _ = large.advise(Advice::HugePage);
+            let _ = large.advise(Advice::Random);
+            advise(&large, Advice::PopulateRead, len, (0, len));
         }
     }
 
@@ -297,11 +298,9 @@ unsafe impl Device for FileDevice {
         let end = offset.saturating_add(len).min(self.len_bytes());
         let mut at = offset;
         while at < end {
-            let bytes = (end - at).min(REQUEST_BYTES);
-            let _ =
-                self.mapping
-                    .advise_range(memmap2::Advice::WillNeed, at as usize, bytes as usize);
-            at += bytes;
+            let request = (at, REQUEST_BYTES);
+            advise(&self.mapping, Advice::WillNeed, end, request);
+            at += REQUEST_BYTES;
         }
     }
 
