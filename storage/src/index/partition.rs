@@ -232,7 +232,7 @@ impl PartitionGuard<'_> {
     }
 
     /// The memory of the table.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn table_bytes(&self) -> usize {
         self.shape().words() * size_of::<u64>()
     }

@@ -437,8 +437,8 @@ fn open_devices(options: &Options) -> Result<(Devices, bool, u64)> {
             };
             let in_use = opened.iter().flatten().any(used);
             let mut all = Vec::with_capacity(*devices);
-            for ((number, path), device) in paths.iter().enumerate().zip(opened.iter_mut()) {
-                all.push(match device.take() {
+            for ((number, path), device) in paths.iter().enumerate().zip(opened) {
+                all.push(match device {
                     Some(device) => device,
                     // Of a namespace in use, a missing device is a loss and must not be made up for by an empty one.
                     None if in_use => Arc::new(FileDevice::open(path)?),
