@@ -316,7 +316,7 @@ impl Design for Ours {
     }
     fn get(&self, digest: &Digest, log: &Log) -> Option<u64> {
         let guard = epoch::pin();
-        self.0.lookup(digest, &guard, |candidate| {
+        self.0.at(digest).lookup(&guard, |candidate| {
             log.check(candidate.location.offset_bytes() / UNIT_BYTES, digest)
         })
     }

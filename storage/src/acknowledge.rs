@@ -27,9 +27,7 @@ impl Core {
             return Ok(());
         }
         // Its threads are not there, and the parent may be writing the bytes it syncs.
-        if self.fork.is_child() {
-            return self.check_open();
-        }
+        self.check_not_forked()?;
         if lsn.0 > self.log.last_lsn() {
             return Err(Error::BadOption {
                 option: "lsn",

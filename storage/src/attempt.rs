@@ -360,10 +360,6 @@ impl Drop for QueuePlace {
         }
         held.resume(&self.digest);
         let next = held.release(&self.digest);
-        drop(partition);
-        self.core.followers.published.wake();
-        if let Some(next) = next {
-            next.notify();
-        }
+        self.core.hand_over(partition, next);
     }
 }

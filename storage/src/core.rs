@@ -12,7 +12,6 @@ use crate::entry::{Appended, EntryHeader, EntryKind, NewEntry, blank_header, met
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::{DigestIndex, IndexSlot};
-use crate::location::UNIT_BYTES;
 use crate::log::Log;
 use crate::log::space::SpacePurpose;
 use crate::options::Options;
@@ -81,17 +80,20 @@ impl Counters {
 impl Core {
     /// Since the namespace was created.
     pub(crate) fn traffic(&self) -> Traffic {
-        let (writers, defrag) = self.log.counters();
-        self.earlier_traffic.plus(Traffic {
-            requested_bytes: writers.requested_bytes,
-            appended_bytes: writers.appended_units * UNIT_BYTES,
-            moved_bytes: defrag.appended_units * UNIT_BYTES,
-        })
+        self.earlier_traffic.plus(self.log.traffic())
     }
 
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.fork.is_child() || self.closed.load(Ordering::Relaxed) {
+            return Err(self.not_open());
+        }
+        Ok(())
+    }
+
+    /// Refuses in the child of a fork, whose parent goes on with the devices and has the threads.
+    pub(crate) fn check_not_forked(&self) -> Result<()> {
+        if self.fork.is_child() {
             return Err(self.not_open());
         }
         Ok(())

@@ -168,6 +168,19 @@ impl EntryHeader {
         (ENTRY_HEADER_BYTES + body_bytes).div_ceil(UNIT_BYTES as usize) as u32
     }
 
+    /// The bytes that the entry takes.
+    pub(crate) const fn span_bytes(&self) -> u64 {
+        self.span_units as u64 * UNIT_BYTES
+    }
+
+    /// The header of a copy that defragmentation makes.
+    pub(crate) const fn copied(self) -> Self {
+        Self {
+            flags: (self.flags & !FLAGS_OF_PLACE) | FLAG_COPIED,
+            ..self
+        }
+    }
+
     /// The numbers that the entry accounts for: from its own to this one.
     pub(crate) const fn last_number(&self) -> u64 {
         match self.kind {
@@ -519,6 +532,29 @@ pub(crate) struct Appended {
     pub(crate) location: Location,
     pub(crate) units: u32,
     pub(crate) lsn: Lsn,
+}
+
+impl Appended {
+    pub(crate) const fn new(location: Location, header: &EntryHeader) -> Self {
+        Self {
+            location,
+            units: header.span_units,
+            lsn: header.lsn,
+        }
+    }
+
+    /// Entries with these headers, one after the other from a location on.
+    pub(crate) fn side_by_side(
+        first: Location,
+        headers: &[EntryHeader],
+    ) -> impl Iterator<Item = Self> {
+        let mut at = first.offset_bytes();
+        headers.iter().map(move |header| {
+            let location = Location::new(first.device(), at);
+            at += header.span_bytes();
+            Self::new(location, header)
+        })
+    }
 }
 
 #[cfg(test)]

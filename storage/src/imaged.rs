@@ -5,7 +5,7 @@ use crate::digest::Digest;
 use crate::entry::EntryKind;
 use crate::epoch::Guard;
 use crate::error::Result;
-use crate::image::{ChainPart, Image, Images};
+use crate::image::{ChainPart, Images};
 use crate::index::IndexSlot;
 use crate::location::Location;
 use crate::log::chain::{content_of, parts_of};
@@ -31,7 +31,7 @@ impl Core {
         };
         self.evict(guard);
         let images = self.log.images();
-        if let Some(number) = images.insert(Image::new(content.clone())) {
+        if let Some(number) = images.insert(content.clone()) {
             let mut partition = self.index.lock(digest);
             match partition.find(digest.tag(), |slot| slot.location == newest) {
                 Some(at) => partition.update(at, |slot| {
@@ -75,6 +75,17 @@ impl Core {
         }
     }
 
+    /// Whether the entry at a location is a delta. `None`: it cannot be read. Chains are rare: without them no entry needs a
+    /// look.
+    #[inline]
+    pub(crate) fn is_delta(&self, location: Location, guard: &Guard) -> Option<bool> {
+        if !self.any_deltas.load(Ordering::Relaxed) {
+            return Some(false);
+        }
+        let entry = self.log.entry(location, guard)?;
+        Some(entry.view().kind_is(EntryKind::Delta))
+    }
+
     /// Returns the entries that a slot's version consists of, the whole record first. `slot`: found in the index under this
     /// guard. `None`: its chain cannot be read, since an entry of it is damaged.
     pub(crate) fn parts_of_slot(&self, slot: &IndexSlot, guard: &Guard) -> Option<Vec<ChainPart>> {
@@ -88,12 +99,7 @@ impl Core {
                 None => parts_of(self.log.volumes(), image.newest(), guard),
             };
         }
-        let is_delta = self.any_deltas.load(Ordering::Relaxed)
-            && self
-                .log
-                .entry(slot.location, guard)
-                .is_some_and(|entry| entry.view().kind_is(EntryKind::Delta));
-        if is_delta {
+        if self.is_delta(slot.location, guard) == Some(true) {
             return parts_of(self.log.volumes(), slot.location, guard);
         }
         Some(vec![ChainPart {

@@ -206,11 +206,11 @@ fn a_record_whose_owner_waits_for_space_is_moved_and_no_edit_of_it_is_lost() {
             for number in 3..7 {
                 let mut chain = namespace.lock(&digest(9), None).unwrap();
                 let mut whole = namespace.lock(&digest(0), None).unwrap();
-                let before = core.log.counters().1.entries;
+                let before = core.log.traffic().moved_bytes;
                 rest(core, &mut [&mut chain, &mut whole], || {
                     (0..10).for_each(|_| thread::yield_now());
                 });
-                let moved = core.log.counters().1.entries - before;
+                let moved = core.log.traffic().moved_bytes - before;
                 MOVED.fetch_add(moved, Ordering::Relaxed);
                 let seen = number_of(&whole.entry().unwrap().unwrap());
                 let next = [seen + 1; SMALL];
@@ -238,7 +238,7 @@ fn a_record_whose_owner_waits_for_space_is_moved_and_no_edit_of_it_is_lost() {
                     .is_some()
                 {}
                 namespace.core.free_emptied(true).unwrap();
-                namespace.core.forget_stuck();
+                namespace.core.retry_stuck(true);
             }
         });
         let mut last = 0;
@@ -277,7 +277,7 @@ fn moved_records_and_reused_blocks_do_not_change_under_readers_and_writers() {
             let core = &namespace.core;
             for _ in 0..2 {
                 core.empty_next(Effort::Thorough, u64::MAX).unwrap();
-                core.forget_stuck();
+                core.retry_stuck(true);
             }
             let freed = core.free_emptied(true).unwrap();
             FREED.fetch_add(freed as u64, Ordering::Relaxed);
@@ -341,7 +341,7 @@ fn groups_deletes_and_forgotten_tombstones_beside_defragmentation() {
         assert_eq!(found, [Some(7), None, None]);
         assert_consistent(&namespace);
         // All of it goes to the last byte.
-        namespace.core.forget_stuck();
+        namespace.core.retry_stuck(true);
         assert!(delete(&namespace, 0, 4));
         for _ in 0..3 {
             namespace.core.log.close_lanes().unwrap();

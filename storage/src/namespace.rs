@@ -62,7 +62,7 @@ impl Namespace {
     /// [`Namespace::get_batch`] reads many.
     #[inline]
     pub fn prefetch(&self, digest: &Digest) {
-        self.core.index.prefetch_to_write(digest);
+        self.core.index.at(digest).prefetch_to_write();
     }
 
     /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it locked queue in FIFO
@@ -130,12 +130,8 @@ impl Namespace {
             if !may_be_wanted(slot) {
                 continue;
             }
-            let found = self
-                .core
-                .checked_entry(slot.location, slot.unverified, &guard);
-            match found {
-                Ok(None) => {}
-                Ok(Some(entry)) => {
+            match self.core.checked_entry(slot, &guard) {
+                Ok(entry) => {
                     let entry = entry.view();
                     if !self.core.hides(&entry) && is_wanted(entry.set_id()) {
                         read(self.core.current(entry))?;
@@ -384,10 +380,8 @@ impl Namespace {
     /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier; [`Error::StopWrites`](crate::Error::StopWrites) if it
     /// finds the disk full: nothing is lost, and the next one tries again. [`Error::Forked`](crate::Error::Forked).
     pub fn sync(&self) -> Result<()> {
-        if self.core.fork.is_child() {
-            // It would flush entries that the parent has staged since to the place where the fork believes the log to end.
-            return self.core.check_open();
-        }
+        // It would flush entries that the parent has staged since to the place where the fork believes the log to end.
+        self.core.check_not_forked()?;
         self.core.log.sync()
     }
 
@@ -403,9 +397,7 @@ impl Namespace {
         if *done {
             return Ok(());
         }
-        if self.core.fork.is_child() {
-            return self.core.check_open();
-        }
+        self.core.check_not_forked()?;
         self.core.closed.store(true, Ordering::SeqCst);
         self.background.stop();
         // A defragmentation under way ends first; later ones are refused.

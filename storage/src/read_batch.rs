@@ -78,13 +78,13 @@ impl Core {
         guard: &Guard,
     ) {
         for digest in group {
-            self.index.prefetch_partition(digest);
+            self.index.at(digest).prefetch_partition();
         }
         for digest in group {
-            self.index.prefetch(digest, guard);
+            self.index.at(digest).prefetch(guard);
         }
         for (digest, candidate) in group.iter().zip(&mut *candidates) {
-            let found = self.index.first_candidate(digest, guard);
+            let found = self.index.at(digest).first_candidate(guard);
             *candidate = found.map(|(_, candidate)| candidate);
         }
         // A loop of its own: a prefetch waits for its address to be translated, and only code close behind it in the

@@ -49,6 +49,21 @@ pub struct NewVersion<'a> {
     pub payload: &'a [u8],
 }
 
+impl NewVersion<'_> {
+    /// The header of this version of a record, written whole.
+    #[inline(always)]
+    pub(crate) const fn header(&self, digest: &Digest) -> EntryHeader {
+        EntryHeader {
+            generation: self.generation,
+            last_update_ms: self.last_update_ms,
+            void_time: self.void_time,
+            set_id: self.set_id,
+            digest: *digest,
+            ..blank_header()
+        }
+    }
+}
+
 /// What to do with one record of a group.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
@@ -112,8 +127,8 @@ pub struct RecordLock<'n> {
     keeps: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
     queued_behind: u32,
-    /// How long the owner waits, for space too.
-    limit: WaitLimit,
+    /// How long the owner waits from here on, for space too.
+    pub(crate) limit: WaitLimit,
     /// A deletion is that of an expired record.
     expires: bool,
     /// The record had an image, or none was needed, when it was locked.
@@ -145,11 +160,6 @@ impl<'n> RecordLock<'n> {
         }
     }
 
-    /// How long the owner waits from here on.
-    pub(crate) const fn limit(&self) -> WaitLimit {
-        self.limit
-    }
-
     /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.
     ///
     /// # Errors
@@ -163,10 +173,7 @@ impl<'n> RecordLock<'n> {
         }
         let entry = match self.entry.get() {
             Some(entry) => entry.view(),
-            None => match self.checked_entry(&slot)? {
-                Some(entry) => entry,
-                None => return Ok(None),
-            },
+            None => self.checked_entry(&slot)?,
         };
         let entry = self.core.current(entry)?;
         Ok((!self.core.hides(&entry)).then_some(entry))
@@ -179,15 +186,12 @@ impl<'n> RecordLock<'n> {
 
     /// The entry of the slot that was seen, checked unless it was before, and kept from here on.
     #[inline(never)]
-    fn checked_entry(&self, slot: &IndexSlot) -> Result<Option<EntryView<'_>>> {
-        let core = self.core;
-        let checked = core.checked_entry(slot.location, slot.unverified, &self.guard)?;
-        Ok(checked.map(|entry| {
-            // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where it is let go in
-            // between, the entry is dropped first.
-            let own = unsafe { entry.kept() };
-            self.entry.get_or_init(|| own).view()
-        }))
+    fn checked_entry(&self, slot: &IndexSlot) -> Result<EntryView<'_>> {
+        let entry = self.core.checked_entry(slot, &self.guard)?;
+        // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where it is let go in
+        // between, the entry is dropped first.
+        let own = unsafe { entry.kept() };
+        Ok(self.entry.get_or_init(|| own).view())
     }
 
     /// Puts a new version in the record's place and unlocks it. Returns its number when it is as durable as the namespace
@@ -339,12 +343,8 @@ impl<'n> RecordLock<'n> {
                 NewEntry::new(
                     EntryHeader {
                         flags: inherited | if moves { FLAG_CHANGED_SET } else { 0 },
-                        generation: version.generation,
                         last_update_ms: least_ms.max(version.last_update_ms),
-                        void_time: version.void_time,
-                        set_id: version.set_id,
-                        digest: self.digest,
-                        ..blank_header()
+                        ..version.header(&self.digest)
                     },
                     version.key,
                     version.payload,
@@ -427,11 +427,7 @@ impl<'n> RecordLock<'n> {
             self.held = false;
             partition.held().release(&self.digest)
         };
-        drop(partition);
-        self.core.followers.published.wake();
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
+        self.core.hand_over(partition, next);
     }
 
     #[inline]
@@ -461,26 +457,5 @@ fn prefix_bytes(key: Option<&[u8]>) -> usize {
 impl Drop for RecordLock<'_> {
     fn drop(&mut self) {
         self.unlock();
-    }
-}
-
-impl Core {
-    /// Whether a slot with this digest's tag is its record's. The header of an entry that was never checked may be
-    /// damaged; then the tag decides.
-    pub(crate) fn is_of(&self, slot: &IndexSlot, digest: &Digest, guard: &Guard) -> bool {
-        if let Some(image) = self.log.image(slot.location, guard) {
-            return image.digest() == digest;
-        }
-        match self.log.entry(slot.location, guard) {
-            Some(entry) if entry.view().has_digest(digest) => true,
-            Some(entry) => {
-                slot.unverified
-                    && self
-                        .log
-                        .checked_header(slot.location, &entry.view())
-                        .is_none()
-            }
-            None => true,
-        }
     }
 }

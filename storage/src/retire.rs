@@ -2,12 +2,10 @@
 
 use crate::core::Core;
 use crate::digest::PARTITIONS;
-use crate::entry::{EntryKind, FLAG_CHANGED_SET};
+use crate::entry::FLAG_CHANGED_SET;
 use crate::epoch::{self, Guard};
 use crate::image::Images;
 use crate::index::IndexSlot;
-use crate::location::Location;
-use crate::sync::atomic::Ordering;
 
 impl Core {
     /// Takes an entry out of the counts. `superseded`: the slot that the index no longer has.
@@ -23,20 +21,11 @@ impl Core {
     /// entry, if the slot names it: a block that counts too much stays longer than it must, and never goes too early.
     pub(crate) fn retire_uncounted(&self, superseded: &IndexSlot, guard: &Guard) {
         let image = Images::number_of(superseded.location);
-        // Chains are rare: without them superseded entries need no look.
-        if image.is_none() && !self.is_delta(superseded.location, guard) {
+        if image.is_none() && self.is_delta(superseded.location, guard) == Some(false) {
             self.log.release(superseded.location, superseded.size_units);
             return;
         }
         self.retire_chain(superseded, image, guard);
-    }
-
-    fn is_delta(&self, location: Location, guard: &Guard) -> bool {
-        self.any_deltas.load(Ordering::Relaxed)
-            && self
-                .log
-                .entry(location, guard)
-                .is_none_or(|entry| entry.view().kind_is(EntryKind::Delta))
     }
 
     /// Takes the entries that a record with deltas consists of out of the counts of their blocks, and its image away.

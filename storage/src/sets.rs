@@ -80,8 +80,6 @@ impl Truncation {
 }
 
 impl Truncated {
-    const BYTES: usize = 24;
-
     /// After a truncation at this point of the log; `before_ms`: of records last updated before that. `None`: nothing more
     /// is hidden by it.
     fn and(self, lsn: u64, before_ms: Option<u64>) -> Option<Self> {
@@ -99,13 +97,9 @@ impl Truncated {
         })
     }
 
-    fn encode(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
+    fn encode(self) -> impl Iterator<Item = u8> {
         let words = [self.below_lsn, self.timed_lsn, self.timed_ms];
-        for (target, word) in bytes.chunks_exact_mut(8).zip(words) {
-            target.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        words.into_iter().flat_map(u64::to_le_bytes)
     }
 
     fn decode(reader: &mut FieldReader<'_>) -> Option<Self> {
@@ -344,7 +338,7 @@ impl Sets {
         bytes.extend(stored(&self.truncation));
         let unnamed = self.states.first().map(|state| stored(&state.truncation));
         debug_assert!(unnamed.is_some(), "the records without a set have a state");
-        bytes.extend(unnamed.unwrap_or_default());
+        bytes.extend(unnamed.into_iter().flatten());
         bytes.extend((names.in_order.len() as u16).to_le_bytes());
         for (name, state) in names.in_order.iter().zip(self.states.iter().skip(1)) {
             bytes.push(name.len() as u8);

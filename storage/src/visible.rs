@@ -41,20 +41,21 @@ impl Core {
         digest: &Digest,
         guard: &'a Guard,
     ) -> Result<Option<Visible<'a>>> {
-        let found = self.index.lookup(digest, guard, |candidate| {
-            match self.lent(candidate, guard) {
-                Some(view) => view
-                    .has_digest(digest)
-                    .then_some(Found::Lent(view, candidate)),
-                None => self.found_unlent(digest, candidate, guard),
-            }
-        });
+        let found =
+            self.index
+                .at(digest)
+                .lookup(guard, |candidate| match self.lent(candidate, guard) {
+                    Some(view) => view
+                        .has_digest(digest)
+                        .then_some(Found::Lent(view, candidate)),
+                    None => self.found_unlent(digest, candidate, guard),
+                });
         match found {
             None => self.absent(),
             Some(Found::Lent(view, candidate)) if self.shows(&view) && self.is_current(&view) => {
                 Ok(Some(Visible::Lent(view, candidate.location)))
             }
-            Some(found) => self.visible_unlent(digest, found, guard),
+            Some(found) => self.visible_unlent(found, guard),
         }
     }
 
@@ -91,21 +92,14 @@ impl Core {
         guard: &'a Guard,
     ) -> Option<Found<'a>> {
         let entry = self.log.entry(candidate.location, guard);
-        let view = entry.as_ref().map(HeldEntry::view);
-        let is_of_record = if candidate.unverified {
-            self.may_be(digest, candidate.location, view.as_ref())
-        } else {
-            // What cannot be read at all may be this record's.
-            view.is_none_or(|view| view.has_digest(digest))
-        };
-        is_of_record.then_some(Found::Unlent(candidate, entry))
+        self.may_be(digest, candidate, entry.as_ref())
+            .then_some(Found::Unlent(candidate, entry))
     }
 
     /// Completes [`Core::visible`] for an entry that is not simply lent, or is hidden, or has a chain.
     #[inline(never)]
     fn visible_unlent<'a>(
         &'a self,
-        digest: &Digest,
         found: Found<'a>,
         guard: &'a Guard,
     ) -> Result<Option<Visible<'a>>> {
@@ -113,17 +107,7 @@ impl Core {
             Found::Lent(_, candidate) => (candidate, self.log.entry(candidate.location, guard)),
             Found::Unlent(candidate, entry) => (candidate, entry),
         };
-        let entry = if candidate.unverified {
-            self.checked_entry(candidate.location, true, guard)?
-        } else {
-            entry
-        };
-        let Some(mut entry) = entry else {
-            return Err(self.damaged(candidate.location));
-        };
-        if entry.view().kind_is(EntryKind::Delta) {
-            entry = self.imaged(digest, candidate.location, guard)?;
-        }
+        let entry = self.checked(candidate, entry, guard)?;
         let view = self.current(entry.view())?;
         Ok(self.shows(&view).then_some(Visible::Other(entry)))
     }
@@ -173,42 +157,57 @@ impl Core {
         }
     }
 
-    /// Whether an unchecked entry is this record's. With a damaged header it may be: its tag fits, and
-    /// its digest cannot be trusted to say otherwise.
-    #[cold]
-    fn may_be(&self, digest: &Digest, location: Location, entry: Option<&EntryView<'_>>) -> bool {
+    /// Whether a slot with this digest's tag is its record's.
+    pub(crate) fn is_of(&self, slot: &IndexSlot, digest: &Digest, guard: &Guard) -> bool {
+        if let Some(image) = self.log.image(slot.location, guard) {
+            return image.digest() == digest;
+        }
+        let entry = self.log.entry(slot.location, guard);
+        self.may_be(digest, slot.candidate(), entry.as_ref())
+    }
+
+    /// Whether a candidate with this entry is the record with this digest. It may be if its entry cannot be read, or has a
+    /// damaged header and was never checked: its tag fits, and its digest cannot be trusted to say otherwise.
+    fn may_be(&self, digest: &Digest, candidate: Candidate, entry: Option<&HeldEntry<'_>>) -> bool {
         entry.is_none_or(|entry| {
-            entry.has_digest(digest) || self.log.checked_header(location, entry).is_none()
+            let view = entry.view();
+            view.has_digest(digest)
+                || (candidate.unverified
+                    && (self.log.checked_header(candidate.location, &view)).is_none())
         })
     }
 
-    /// The entry at a location of the index; its checks are looked at unless they were before. `None` only if the
-    /// location is no place for an entry at all and was not to be checked.
+    /// The entry of a slot; its checks are looked at unless they were before.
     pub(crate) fn checked_entry<'a>(
         &'a self,
-        location: Location,
-        unverified: bool,
+        slot: &IndexSlot,
         guard: &'a Guard,
-    ) -> Result<Option<HeldEntry<'a>>> {
-        let entry = self.log.entry(location, guard);
-        let whole = |entry: HeldEntry<'a>| {
-            if entry.view().kind_is(EntryKind::Delta) {
-                self.imaged(&entry.view().digest(), location, guard)
-            } else {
-                Ok(entry)
-            }
+    ) -> Result<HeldEntry<'a>> {
+        let entry = self.log.entry(slot.location, guard);
+        self.checked(slot.candidate(), entry, guard)
+    }
+
+    /// The entry of a candidate, whole, if it holds.
+    fn checked<'a>(
+        &'a self,
+        candidate: Candidate,
+        entry: Option<HeldEntry<'a>>,
+        guard: &'a Guard,
+    ) -> Result<HeldEntry<'a>> {
+        let location = candidate.location;
+        let holds = |entry: &HeldEntry<'_>| {
+            !candidate.unverified || self.log.holds(location, &entry.view())
         };
-        if !unverified {
-            let entry = entry.ok_or_else(|| self.damaged(location))?;
-            return whole(entry).map(Some);
+        let entry = entry.filter(holds);
+        let entry = entry.ok_or_else(|| self.damaged(location))?;
+        let digest = entry.view().digest();
+        if candidate.unverified {
+            self.mark_verified(&digest, location);
         }
-        match entry.filter(|entry| self.log.holds(location, &entry.view())) {
-            Some(entry) => {
-                self.mark_verified(&entry.view().digest(), location);
-                whole(entry).map(Some)
-            }
-            None => Err(self.damaged(location)),
+        if entry.view().kind_is(EntryKind::Delta) {
+            return self.imaged(&digest, location, guard);
         }
+        Ok(entry)
     }
 
     /// The error of an entry that does not hold, or cannot be read.

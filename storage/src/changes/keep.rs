@@ -4,9 +4,8 @@ use crate::core::Core;
 use crate::entry::is_version;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{BlockId, BlockPhase, BlockState};
+use crate::log::block::{BlockPhase, BlockState};
 use crate::log::block_walk::{BlockLife, BlockWalk};
-use crate::log::volume::Volume;
 
 /// The share of the devices that may be held back, unless the options say otherwise: an eighth.
 const HELD_SHARE: u64 = 8;
@@ -37,8 +36,8 @@ impl Core {
         }
         let lost_to = self.sets.feed(|feed| feed.lost_to);
         let needed = KeptAfter(self.followers.needed_after(lost_to));
-        let mut held: Vec<(u64, u64)> = (self.log.blocks())
-            .filter(|(_, block)| block.phase() == BlockPhase::Closed && needed.holds(block))
+        let mut held: Vec<(u64, u64)> = (self.log.closed_blocks())
+            .filter(|(_, block)| needed.holds(block))
             .map(|(_, block)| {
                 let dead = block.filled_units().saturating_sub(block.live_units());
                 (block.change_lsns().1, u64::from(dead) * UNIT_BYTES)
@@ -85,9 +84,9 @@ impl Core {
     /// Notes of blocks of unknown content that all their entries were written before now.
     pub(super) fn bound_changes(&self) {
         let last_lsn = self.log.last_lsn();
-        for (_, block) in self.log.blocks() {
+        for (_, block) in self.log.closed_blocks() {
             let (first, last) = block.change_lsns();
-            if block.phase() == BlockPhase::Closed && last == u64::MAX {
+            if last == u64::MAX {
                 block.set_change_lsns(first, last_lsn);
             }
         }
@@ -103,7 +102,7 @@ impl Core {
             for (id, block) in volume.blocks() {
                 // The numbers of a block that the opening fills are known already.
                 if block.phase() == BlockPhase::Closed && !block.holds_copies() {
-                    let lsns = lsns_of(volume, id, block, &mut walk);
+                    let lsns = lsns_of(BlockLife::of(volume, id, block), &mut walk);
                     let (first, last) = lsns.unwrap_or((0, self.log.last_lsn()));
                     block.set_change_lsns(first, last);
                 }
@@ -114,14 +113,8 @@ impl Core {
 
 /// The lowest and the highest number of changes in a closed block, by its directory. `None`: it
 /// cannot be read.
-fn lsns_of(
-    volume: &Volume,
-    id: BlockId,
-    block: &BlockState,
-    walk: &mut BlockWalk,
-) -> Option<(u64, u64)> {
-    let life = BlockLife::of(volume, id, block);
-    let lines = walk.lines_of(life, block, None)?;
+fn lsns_of(life: BlockLife<'_>, walk: &mut BlockWalk) -> Option<(u64, u64)> {
+    let lines = walk.lines_of(life, None)?;
     let versions = lines.iter().filter(|line| is_version(line.kind));
     let lsns = versions.map(|line| line.lsn.0);
     Some(lsns.fold((u64::MAX, 0), |(least, most), lsn| {

@@ -12,7 +12,7 @@ mod logged_change;
 mod reader;
 mod stream;
 
-use crate::core::{Core, Namespace};
+use crate::core::Namespace;
 use crate::digest::PARTITIONS;
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
@@ -21,13 +21,6 @@ use std::sync::Arc;
 
 pub use logged_change::{ChangeKind, ChangePosition, LoggedChange};
 pub use reader::{ChangeReader, Delivery, ReadChanges, ReadEnd};
-
-impl Core {
-    /// Whether nothing on the devices may change.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.check_open().is_err()
-    }
-}
 
 impl Namespace {
     /// Has the changes of a set kept from now on, so that they can be followed; or not any more.

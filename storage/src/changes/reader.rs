@@ -166,7 +166,7 @@ impl ChangeReader {
         }
         truncations.retain(|event| event.lsn <= to);
         truncations.reverse();
-        let tails = if is_durable || core.is_read_only() {
+        let tails = if is_durable || core.check_open().is_err() {
             core.log.filled_blocks()
         } else {
             core.log.flush_lanes()?

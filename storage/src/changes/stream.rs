@@ -5,7 +5,7 @@ use crate::entry::{
     EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, is_version,
 };
 use crate::error::{Error, Result};
-use crate::location::{Location, UNIT_BYTES};
+use crate::location::Location;
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT};
 use crate::log::block_walk::{BlockLife, BlockWalk};
@@ -119,7 +119,7 @@ impl BlockStream {
                 };
                 self.push(header, change);
             }
-            at = offset + u64::from(header.span_units) * UNIT_BYTES;
+            at = offset + header.span_bytes();
         }
         // Every byte of a block parses, up to its end. What is before the damage is read first.
         if !self.is_ahead && at == self.at && at < next {

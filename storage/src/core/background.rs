@@ -1,37 +1,14 @@
 //! The background threads of a namespace, and how they end.
 
 use crate::core::Core;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
-
-#[derive(Debug, Default)]
-pub(crate) struct Signal {
-    stop: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Signal {
-    pub(crate) fn is_over(&self) -> bool {
-        *self.stop.lock()
-    }
-
-    /// Rests until `until`. Returns false when it is time to end.
-    pub(crate) fn rest(&self, until: Instant) -> bool {
-        let mut stop = self.stop.lock();
-        while !*stop && Instant::now() < until {
-            self.changed.wait_until(&mut stop, Some(until));
-        }
-        !*stop
-    }
-}
 
 /// The background threads of a namespace. They end with it.
 #[derive(Debug)]
 pub(crate) struct Background {
     core: Arc<Core>,
-    signal: Arc<Signal>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -40,17 +17,16 @@ impl Background {
     pub(crate) fn idle(core: &Arc<Core>) -> Self {
         Self {
             core: Arc::clone(core),
-            signal: Arc::default(),
             threads: Mutex::default(),
         }
     }
 
     /// Starts a thread.
-    pub(crate) fn spawn(&self, name: &str, run: fn(&Core, &Signal)) -> std::io::Result<()> {
-        let (core, signal) = (Arc::clone(&self.core), Arc::clone(&self.signal));
+    pub(crate) fn spawn(&self, name: &str, run: fn(&Core)) -> std::io::Result<()> {
+        let core = Arc::clone(&self.core);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(&core, &signal))?;
+            .spawn(move || run(&core))?;
         self.threads.lock().push(thread);
         Ok(())
     }
@@ -62,8 +38,6 @@ impl Background {
             std::mem::forget(std::mem::take(&mut *self.threads.lock()));
             return;
         }
-        *self.signal.stop.lock() = true;
-        self.signal.changed.notify_all();
         self.core.log.space().end_waits();
         self.core.log.syncer().end();
         for thread in self.threads.lock().drain(..) {

@@ -25,6 +25,9 @@ impl std::fmt::Display for FullCause {
     }
 }
 
+/// The result of what a device does.
+pub(crate) type DeviceResult<T> = Result<T, DeviceError>;
+
 /// An error of a device. `path` is what [`Device::describe`](super::Device::describe) gives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

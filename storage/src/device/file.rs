@@ -7,14 +7,13 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use parking_lot::Mutex;
-use rustix::fs::{FallocateFlags, fallocate};
 
 use super::header::{STATIC_BYTES, StaticCopies, boot_id, read_copies, write_header};
-use super::memory::{address_space, base_of, check_maximum, check_range, no_staging, populate};
+use super::memory::{address_space, advise, base_of, check_maximum, check_range, no_staging};
 use super::{Device, DeviceError, HEADER_BYTES, Header, read_state};
-use allocation::{allocate, allocated_bytes, is_in_memory, ok_if_unsupported, refused};
+use allocation::{allocate, allocated_bytes, is_in_memory, punch, refused};
 use staging::FileStaging;
 
 mod allocation;
@@ -87,7 +86,7 @@ impl FileDevice {
         }
         let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
         // What another device of this name left must not be taken for this one's.
-        device.staging = FileStaging::open_empty(path)?;
+        device.staging = FileStaging::open(path, true, true)?;
         device.extend(HEADER_BYTES)?;
         write_header(&device, header)?;
         device.file.sync_all().map_err(|error| {
@@ -137,7 +136,7 @@ impl FileDevice {
         device.access = access;
         device.staging = if writes {
             let was_closed = read_state(&device).is_some_and(|state| state.clean_close != 0);
-            FileStaging::open(path, was_closed)?
+            FileStaging::open(path, false, was_closed)?
         } else {
             FileStaging::copy(path)?
         };
@@ -170,7 +169,7 @@ impl FileDevice {
         };
         if device.is_larger_than_memory() {
             // The neighbours of a missing page are not worth reading.
-            let _ = device.mapping.advise(memmap2::Advice::Random);
+            let _ = device.mapping.advise(Advice::Random);
         }
         Ok(device)
     }
@@ -183,6 +182,18 @@ impl FileDevice {
                 action,
             }),
         }
+    }
+
+    /// Changes a range of the file, which may need disk space.
+    fn change(
+        &self,
+        action: &'static str,
+        (offset, len): (u64, u64),
+        change: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), DeviceError> {
+        self.check_writable(action)?;
+        check_range(self, offset, len)?;
+        change(&self.file).map_err(refused(&self.path, action, offset, offset + len))
     }
 }
 
@@ -222,33 +233,21 @@ unsafe impl Device for FileDevice {
     }
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.check_writable("reserve space of")?;
-        check_range(self, offset, len)?;
-        allocate(&self.file, offset, len).map_err(refused(
-            &self.path,
-            "reserve space of",
-            offset,
-            offset + len,
-        ))
+        self.change("reserve space of", (offset, len), |file| {
+            allocate(file, offset, len)
+        })
     }
 
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.check_writable("release space of")?;
-        check_range(self, offset, len)?;
-        punch(&self.file, offset, len).map_err(refused(
-            &self.path,
-            "release space of",
-            offset,
-            offset + len,
-        ))
+        self.change("release space of", (offset, len), |file| {
+            punch(file, offset, len)
+        })
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check_writable("write")?;
-        let len = bytes.len() as u64;
-        check_range(self, offset, len)?;
-        let written = self.file.write_all_at(bytes, offset);
-        written.map_err(refused(&self.path, "write", offset, offset + len))
+        self.change("write", (offset, bytes.len() as u64), |file| {
+            file.write_all_at(bytes, offset)
+        })
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
@@ -267,7 +266,8 @@ unsafe impl Device for FileDevice {
     }
 
     fn populate(&self, offset: u64, len: u64) {
-        populate(&self.mapping, self.len_bytes(), offset, len);
+        let range = (offset, len);
+        advise(&self.mapping, Advice::PopulateRead, self.len_bytes(), range);
     }
 
     fn prepare(&self, offset: u64, len: u64) {
@@ -288,9 +288,9 @@ unsafe impl Device for FileDevice {
             .map_raw_read_only(&self.file)
         {
             // The latter lest it bring in more than was asked for.
-            let _ = large.advise(memmap2::Advice::HugePage);
-            let _ = large.advise(memmap2::Advice::Random);
-            populate(&large, len, 0, len);
+            let _ = large.advise(Advice::HugePage);
+            let _ = large.advise(Advice::Random);
+            advise(&large, Advice::PopulateRead, len, (0, len));
         }
     }
 
@@ -298,11 +298,9 @@ unsafe impl Device for FileDevice {
         let end = offset.saturating_add(len).min(self.len_bytes());
         let mut at = offset;
         while at < end {
-            let bytes = (end - at).min(REQUEST_BYTES);
-            let _ =
-                self.mapping
-                    .advise_range(memmap2::Advice::WillNeed, at as usize, bytes as usize);
-            at += bytes;
+            let request = (at, REQUEST_BYTES);
+            advise(&self.mapping, Advice::WillNeed, end, request);
+            at += REQUEST_BYTES;
         }
     }
 
@@ -380,16 +378,6 @@ fn read_start(file: &File, path: &str) -> Result<(StaticCopies, u64), DeviceErro
             .map_err(DeviceError::io(path, "read"))
     });
     Ok((copies, metadata.len()))
-}
-
-/// Gives the disk space of a range back; does nothing where the file system cannot.
-fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    if len == 0 {
-        return Ok(());
-    }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let punch = || fallocate(file, flags, offset, len);
-    ok_if_unsupported(rustix::io::retry_on_intr(punch))
 }
 
 /// Makes the name of a new file durable.

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::header::{boot_id, write_header};
 use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header};
@@ -39,7 +39,7 @@ impl MemoryDevice {
         let no_space = DeviceError::io("memory", "reserve address space for");
         let mapping = map_anonymous(header.max_bytes).map_err(no_space)?;
         // Best effort: fewer TLB misses where huge pages are to be had.
-        let _ = mapping.advise(memmap2::Advice::HugePage);
+        let _ = mapping.advise(Advice::HugePage);
         let device = Self {
             mapping,
             taken: ByteRanges::default(),
@@ -152,19 +152,19 @@ unsafe impl Device for MemoryDevice {
     }
 
     fn populate(&self, offset: u64, len: u64) {
-        populate(&self.mapping, self.len_bytes(), offset, len);
+        let range = (offset, len);
+        advise(&self.mapping, Advice::PopulateRead, self.len_bytes(), range);
     }
 
     fn prepare(&self, offset: u64, len: u64) {
-        let len = len.min(self.len_bytes().saturating_sub(offset));
-        if len > 0 {
-            // Zeroing fresh memory takes longer than copying a record into it. Kernels before 5.14
-            // do not know the advice; the writes then fault, as they would without it.
-            let advice = memmap2::Advice::PopulateWrite;
-            let _ = self
-                .mapping
-                .advise_range(advice, offset as usize, len as usize);
-        }
+        // Zeroing fresh memory takes longer than copying a record into it.
+        let range = (offset, len);
+        advise(
+            &self.mapping,
+            Advice::PopulateWrite,
+            self.len_bytes(),
+            range,
+        );
     }
 
     fn staging(&self) -> Option<NonNull<u8>> {
@@ -244,19 +244,13 @@ pub(super) fn no_staging(device: &dyn Device) -> DeviceError {
     DeviceError::io(&device.describe(), "reserve staging memory of")(source)
 }
 
-/// Makes the pages of a range below `len_bytes` resident for reading; does nothing where the system
-/// cannot.
-pub(super) fn populate(mapping: &MmapRaw, len_bytes: u64, offset: u64, len: u64) {
+/// Gives the system advice about the pages of a range below `len_bytes`: for the most part to make them resident. Kernels
+/// before 5.14 do not know that; reads and writes then fault, as they would without it.
+pub(super) fn advise(mapping: &MmapRaw, advice: Advice, len_bytes: u64, (offset, len): (u64, u64)) {
     let end = offset.saturating_add(len).min(len_bytes);
-    if offset >= end {
-        return;
+    if offset < end {
+        let _ = mapping.advise_range(advice, offset as usize, (end - offset) as usize);
     }
-    // Kernels before 5.14 do not know the advice; the reads then fault, as they would without it.
-    let _ = mapping.advise_range(
-        memmap2::Advice::PopulateRead,
-        offset as usize,
-        (end - offset) as usize,
-    );
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -29,6 +29,7 @@ mod memory;
 mod simulated;
 mod state;
 
+pub(crate) use error::DeviceResult;
 pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
 pub(crate) use fork::ForkGuard;

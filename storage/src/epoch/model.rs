@@ -60,9 +60,6 @@ pub(crate) fn without_guards<R>(guards: &mut [&mut Guard], f: impl FnOnce() -> R
 impl Guard {
     pub(crate) fn narrow(&self, _block: WatchedBlock) {}
 
-    /// The model keeps what it protects until the guard is dropped.
-    pub(crate) fn release(&mut self) {}
-
     /// Runs `f` once every guard that exists now, this one included, has been dropped.
     pub(crate) fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
         let mut state = STATE.lock();

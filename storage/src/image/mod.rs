@@ -94,7 +94,7 @@ impl ImageContent {
 }
 
 impl Image {
-    pub(crate) fn new(content: ImageContent) -> Self {
+    fn new(content: ImageContent) -> Self {
         let newest = content.parts.last();
         let newest = newest.map_or(0, |part| part.location.packed());
         Self {
@@ -146,11 +146,6 @@ impl Image {
         }
         self.state.fetch_sub(WRITING, Ordering::Release);
         true
-    }
-
-    /// The content, of an image that no other thread has yet, or any more.
-    fn own(&mut self) -> &mut ImageContent {
-        self.content.get_mut()
     }
 }
 
@@ -226,8 +221,8 @@ impl Images {
         unsafe { image.as_ref() }
     }
 
-    /// Keeps an image. `None`: there is no number left; the image is dropped.
-    pub(crate) fn insert(&self, mut image: Image) -> Option<u32> {
+    /// Keeps an image with this content. `None`: there is no number left.
+    pub(crate) fn insert(&self, content: ImageContent) -> Option<u32> {
         let number = {
             let mut numbers = self.numbers.lock();
             match numbers.free.pop() {
@@ -243,9 +238,10 @@ impl Images {
         let empty = || AtomicPtr::new(std::ptr::null_mut());
         segment.get_or_init(|| (0..SEGMENT).map(|_| empty()).collect());
         self.bytes
-            .fetch_add(image.own().memory_bytes(), Ordering::Relaxed);
+            .fetch_add(content.memory_bytes(), Ordering::Relaxed);
         let slot = self.slot(number)?;
-        slot.store(Box::into_raw(Box::new(image)), Ordering::Release);
+        let image = Box::new(Image::new(content));
+        slot.store(Box::into_raw(image), Ordering::Release);
         Some(number)
     }
 

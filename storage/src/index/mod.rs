@@ -17,11 +17,10 @@ mod table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-pub(crate) use partition::{PartitionGuard, TablePosition};
+pub(crate) use partition::{PartitionGuard, Probe, TablePosition};
 pub(crate) use slot::{Candidate, IndexSlot, SIZE_UNITS_MAX};
 
 use crate::digest::{Digest, PARTITIONS};
-use crate::epoch::Guard;
 use memory::Memory;
 use partition::Partition;
 use std::sync::Arc;
@@ -49,51 +48,10 @@ impl DigestIndex {
         &self.partitions[number % PARTITIONS]
     }
 
-    /// Offers the records that can be the one with this digest to `matches`, which compares the digest in the log and
-    /// returns `Some` for the right one; usually there is one candidate, and one in hundreds is another record's.
-    ///
-    /// Takes no lock, unless writers disturb it many times in a row. A record that is there all the while is found. The
-    /// location may have been superseded meanwhile; the guard keeps the entry there. `matches` may be called twice for
-    /// one record and must not lock the index.
-    pub(crate) fn lookup<R>(
-        &self,
-        digest: &Digest,
-        guard: &Guard,
-        matches: impl FnMut(Candidate) -> Option<R>,
-    ) -> Option<R> {
-        self.partition(digest.partition())
-            .lookup(digest.tag(), guard, matches)
-    }
-
-    /// Has the cache line fetched that `lookup` will need: called for a whole batch ahead, it hides most of the memory's latency.
+    /// Where a digest is looked for.
     #[inline]
-    pub(crate) fn prefetch(&self, digest: &Digest, guard: &Guard) {
-        self.partition(digest.partition())
-            .prefetch(digest.tag(), guard);
-    }
-
-    /// As [`DigestIndex::prefetch`], with what a write changes; needs no guard.
-    #[inline]
-    pub(crate) fn prefetch_to_write(&self, digest: &Digest) {
-        self.partition(digest.partition())
-            .prefetch_to_write(digest.tag());
-    }
-
-    /// Asks the processor for the partition of a digest: a step ahead of [`DigestIndex::prefetch`], which reads it.
-    #[inline]
-    pub(crate) fn prefetch_partition(&self, digest: &Digest) {
-        self.partition(digest.partition()).prefetch_self();
-    }
-
-    /// The first record that can be the one with this digest, to prefetch its entry. Looks once: beside
-    /// writers, a record that is there may be missed.
-    pub(crate) fn first_candidate(
-        &self,
-        digest: &Digest,
-        guard: &Guard,
-    ) -> Option<(TablePosition, Candidate)> {
-        self.partition(digest.partition())
-            .first_candidate(digest.tag(), guard)
+    pub(crate) fn at(&self, digest: &Digest) -> Probe<'_> {
+        self.partition(digest.partition()).probe(digest.tag())
     }
 
     /// Locks the digest's partition against other writers.

@@ -60,73 +60,10 @@ impl Partition {
         Some(Table::new(words, shape))
     }
 
-    /// See `Index::lookup`.
-    pub(super) fn lookup<R>(
-        &self,
-        tag: u32,
-        guard: &Guard,
-        mut matches: impl FnMut(Candidate) -> Option<R>,
-    ) -> Option<R> {
-        for _ in 0..LOOKS_MAX {
-            let removals = self.removals.load(Ordering::Acquire);
-            if let Some(table) = self.table(guard) {
-                if let Some(found) = table.lookup(tag, &mut matches) {
-                    return Some(found);
-                }
-                if removals & 1 == 0 && removals == self.removals.load(Ordering::Acquire) {
-                    return None;
-                }
-            }
-            hint::spin_loop();
-        }
-        let _no_writer = self.held.lock();
-        self.table(guard)?.lookup(tag, &mut matches)
-    }
-
-    /// A mistake that `lookup` must not make: to believe the first miss.
-    #[cfg(all(test, shuttle))]
-    pub(super) fn lookup_once(&self, tag: u32, guard: &Guard) -> Option<Candidate> {
-        loop {
-            if let Some(table) = self.table(guard) {
-                return table.lookup(tag, &mut Some);
-            }
-            hint::spin_loop();
-        }
-    }
-
-    /// See `Index::first_candidate`.
     #[inline]
-    pub(super) fn first_candidate(
-        &self,
-        tag: u32,
-        guard: &Guard,
-    ) -> Option<(TablePosition, Candidate)> {
-        let (at, head) = self.table(guard)?.first(tag)?;
-        Some((TablePosition(at as u32), Candidate::from_head(head)))
-    }
-
-    /// Asks the processor to load the partition itself.
-    pub(super) fn prefetch_self(&self) {
-        prefetch(std::ptr::from_ref(&self.shape));
-    }
-
-    /// Asks the processor to load what `lookup` will look at.
-    #[inline]
-    pub(super) fn prefetch(&self, tag: u32, guard: &Guard) {
-        if let Some(table) = self.table(guard) {
-            table.prefetch_head(tag);
-        }
-    }
-
-    /// The same with what a writer will change. Without a guard block and shape may not belong together: then something
-    /// else is loaded, at worst nothing.
-    #[inline]
-    pub(super) fn prefetch_to_write(&self, tag: u32) {
-        let words = self.words.load(Ordering::Acquire);
-        let shape = TableShape::unpack(self.shape.load(Ordering::Acquire));
-        let head = words.wrapping_add(shape.home(tag));
-        prefetch(head);
-        prefetch(head.wrapping_add(shape.places as usize));
+    pub(super) fn probe(&self, tag: u32) -> Probe<'_> {
+        let partition = self;
+        Probe { partition, tag }
     }
 
     pub(super) fn lock<'a>(&'a self, memory: &'a Arc<Memory>) -> PartitionGuard<'a> {
@@ -149,6 +86,90 @@ impl Partition {
         let shape = TableShape::unpack(self.shape.load(Ordering::Acquire));
         // SAFETY: `words` and `shape` describe the block that was put here, and the address is gone from here.
         Some(unsafe { Block::from_parts(words, shape.words()) })
+    }
+}
+
+/// Where readers look for a digest: its partition, by its tag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe<'a> {
+    partition: &'a Partition,
+    tag: u32,
+}
+
+impl Probe<'_> {
+    /// Offers the records that can be the one with this digest to `matches`, which compares the digest in the log and
+    /// returns `Some` for the right one; usually there is one candidate, and one in hundreds is another record's.
+    ///
+    /// Takes no lock, unless writers disturb it many times in a row. A record that is there all the while is found. The
+    /// location may have been superseded meanwhile; the guard keeps the entry there. `matches` may be called twice for
+    /// one record and must not lock the index.
+    pub(crate) fn lookup<R>(
+        self,
+        guard: &Guard,
+        mut matches: impl FnMut(Candidate) -> Option<R>,
+    ) -> Option<R> {
+        let mut matches = |_, head| matches(Candidate::from_head(head));
+        let partition = self.partition;
+        for _ in 0..LOOKS_MAX {
+            let removals = partition.removals.load(Ordering::Acquire);
+            if let Some(table) = partition.table(guard) {
+                if let Some(found) = table.lookup(self.tag, &mut matches) {
+                    return Some(found);
+                }
+                if removals & 1 == 0 && removals == partition.removals.load(Ordering::Acquire) {
+                    return None;
+                }
+            }
+            hint::spin_loop();
+        }
+        let _no_writer = partition.held.lock();
+        partition.table(guard)?.lookup(self.tag, &mut matches)
+    }
+
+    /// A mistake that `lookup` must not make: to believe the first miss.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn lookup_once(self, guard: &Guard) -> Option<Candidate> {
+        loop {
+            if let Some(table) = self.partition.table(guard) {
+                return table.lookup(self.tag, &mut |_, head| Some(Candidate::from_head(head)));
+            }
+            hint::spin_loop();
+        }
+    }
+
+    /// The first record that can be the one with this digest, to prefetch its entry. Looks once: beside
+    /// writers, a record that is there may be missed.
+    #[inline]
+    pub(crate) fn first_candidate(self, guard: &Guard) -> Option<(TablePosition, Candidate)> {
+        let found = |at, head| Some((TablePosition(at as u32), Candidate::from_head(head)));
+        self.partition
+            .table(guard)?
+            .lookup(self.tag, &mut { found })
+    }
+
+    /// Asks the processor for the partition: a step ahead of [`Probe::prefetch`], which reads it.
+    #[inline]
+    pub(crate) fn prefetch_partition(self) {
+        prefetch(std::ptr::from_ref(&self.partition.shape));
+    }
+
+    /// Has the cache line fetched that `lookup` will need: called for a whole batch ahead, it hides most of the memory's latency.
+    #[inline]
+    pub(crate) fn prefetch(self, guard: &Guard) {
+        if let Some(table) = self.partition.table(guard) {
+            table.prefetch_head(self.tag);
+        }
+    }
+
+    /// The same with what a write changes. Without a guard block and shape may not belong together: then something
+    /// else is loaded, at worst nothing.
+    #[inline]
+    pub(crate) fn prefetch_to_write(self) {
+        let words = self.partition.words.load(Ordering::Acquire);
+        let shape = TableShape::unpack(self.partition.shape.load(Ordering::Acquire));
+        let head = words.wrapping_add(shape.home(self.tag));
+        prefetch(head);
+        prefetch(head.wrapping_add(shape.places as usize));
     }
 }
 
@@ -211,7 +232,7 @@ impl PartitionGuard<'_> {
     }
 
     /// The memory of the table.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn table_bytes(&self) -> usize {
         self.shape().words() * size_of::<u64>()
     }

@@ -36,7 +36,7 @@ impl Lone {
 
     fn lookup(&self, tag: u32) -> Option<Candidate> {
         let guard = epoch::pin();
-        self.partition.lookup(tag, &guard, Some)
+        self.partition.probe(tag).lookup(&guard, Some)
     }
 }
 
@@ -206,7 +206,7 @@ fn a_record_that_was_removed_is_not_found_again() {
 fn the_model_sees_a_reader_that_does_not_look_again_after_a_removal() {
     fn once(lone: &Lone) -> Option<Candidate> {
         let guard = epoch::pin();
-        lone.partition.lookup_once(STAYING, &guard)
+        lone.partition.probe(STAYING).lookup_once(&guard)
     }
     explore(|| {
         beside(

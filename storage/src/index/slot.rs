@@ -88,6 +88,13 @@ impl IndexSlot {
             | u64::from(self.set_id)
     }
 
+    pub(crate) const fn candidate(&self) -> Candidate {
+        Candidate {
+            location: self.location,
+            unverified: self.unverified,
+        }
+    }
+
     /// The tag and the slot of two words.
     pub(crate) const fn unpack(head: u64, tail: u64) -> (u32, Self) {
         (tag_of(head), Self::from_words(head, tail))

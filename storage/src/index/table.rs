@@ -185,11 +185,13 @@ impl<'a> Table<'a> {
         at
     }
 
-    /// Offers the records with this tag until one is taken. Needs no lock; the module says which records it may miss.
+    /// Offers places and heads of the records with this tag until one is taken. Needs no lock; the module says which records it
+    /// may miss.
+    #[inline]
     pub(super) fn lookup<R>(
         &self,
         tag: u32,
-        matches: &mut impl FnMut(Candidate) -> Option<R>,
+        matches: &mut impl FnMut(usize, u64) -> Option<R>,
     ) -> Option<R> {
         let mut at = home(tag, self.lines);
         loop {
@@ -199,22 +201,9 @@ impl<'a> Table<'a> {
                 if tag_of(head) > tag || head == EMPTY {
                     return None;
                 }
-                if let Some(found) = matches(Candidate::from_head(head)) {
+                if let Some(found) = matches(at, head) {
                     return Some(found);
                 }
-            }
-            at += 1;
-        }
-    }
-
-    /// The place and the head of the first record with this tag. Needs no lock, and may miss what `lookup` may miss.
-    #[inline]
-    pub(super) fn first(&self, tag: u32) -> Option<(usize, u64)> {
-        let mut at = home(tag, self.lines);
-        loop {
-            let head = self.head(at);
-            if tag_of(head) >= tag {
-                return (tag_of(head) == tag && head != EMPTY).then_some((at, head));
             }
             at += 1;
         }

@@ -94,7 +94,7 @@ impl Model {
 
 fn found(index: &DigestIndex, digest: &Digest, location: Location) -> Option<Candidate> {
     let guard = epoch::pin();
-    index.lookup(digest, &guard, |candidate| {
+    index.at(digest).lookup(&guard, |candidate| {
         (candidate.location == location).then_some(candidate)
     })
 }

@@ -10,9 +10,6 @@ use crate::log::space::SpacePurpose;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// How many free blocks are tried where the disk has no room behind the open one: the first may be one that was only prepared.
-const BACKED_TRIES: usize = 3;
-
 impl Log {
     /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
@@ -23,16 +20,11 @@ impl Log {
         mut entry: NewEntry<'_>,
     ) -> Result<Appended> {
         let (header, parts) = entry.parts();
-        let mut assembled = Assembled::new();
+        let mut assembled = Assembled::default();
         assembled.push(header, &parts, self.block_bytes())?;
         let headers = std::slice::from_mut(header);
         let location = self.append_in_one(purpose, headers, &mut assembled)?;
-        let header = entry.header;
-        Ok(Appended {
-            location,
-            units: header.span_units,
-            lsn: header.lsn,
-        })
+        Ok(Appended::new(location, &entry.header))
     }
 
     /// Draws a number that belongs to no change. An entry in the log covers it.
@@ -52,12 +44,10 @@ impl Log {
         headers: &mut [EntryHeader],
         entries: &mut Assembled,
     ) -> Result<Location> {
-        let (number, mut state) = self.lane(purpose)?;
-        match self.append_to_lane(number, &mut state, purpose, headers, entries) {
+        let mut state = self.lane(purpose)?;
+        match self.append_to_lane(&mut state, purpose, headers, entries) {
             Ok(location) => Ok(location),
-            Err(error) => {
-                self.append_elsewhere((number, state), purpose, error, (headers, entries))
-            }
+            Err(error) => self.append_elsewhere(state, purpose, error, (headers, entries)),
         }
     }
 
@@ -65,14 +55,13 @@ impl Log {
     #[cold]
     fn append_elsewhere(
         &self,
-        (number, mut state): (usize, MutexGuard<'_, LaneState>),
+        mut state: MutexGuard<'_, LaneState>,
         purpose: SpacePurpose,
         error: Error,
         (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
         let is_disk_full = matches!(error, Error::Device(DeviceError::Full { .. }));
-        let error = match self.append_backed(number, &mut state, purpose, error, (headers, entries))
-        {
+        let error = match self.append_backed(&mut state, purpose, error, (headers, entries)) {
             Err(error @ Error::NoSpace { .. }) => error,
             done => return done,
         };
@@ -92,9 +81,9 @@ impl Log {
         entries: &mut Assembled,
     ) -> Result<Location> {
         let purpose = SpacePurpose::Defrag;
-        match self.append_again(0, state, purpose, headers, entries) {
+        match self.append_again(state, purpose, headers, entries) {
             Ok(location) => Ok(location),
-            Err(error) => self.append_backed(0, state, purpose, error, (headers, entries)),
+            Err(error) => self.append_backed(state, purpose, error, (headers, entries)),
         }
     }
 
@@ -102,7 +91,7 @@ impl Log {
     /// blocks of the log's own lanes.
     pub(crate) fn swap_open(&self, opening: &mut LaneState) {
         if let Some(first) = self.lanes.first() {
-            std::mem::swap(&mut first.state.lock().open, &mut opening.open);
+            std::mem::swap(&mut first.lock().open, &mut opening.open);
         }
     }
 
@@ -115,28 +104,22 @@ impl Log {
     #[cold]
     pub(super) fn append_backed(
         &self,
-        number: usize,
         state: &mut LaneState,
         purpose: SpacePurpose,
-        mut error: Error,
+        error: Error,
         (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
-        for _ in 0..BACKED_TRIES {
-            let is_full = matches!(error, Error::Device(DeviceError::Full { .. }));
-            if !is_full || purpose == SpacePurpose::Write || !self.space.has_backed() {
-                break;
-            }
+        let is_full = matches!(error, Error::Device(DeviceError::Full { .. }));
+        let error = if is_full && purpose != SpacePurpose::Write && self.space.backed_blocks() > 0 {
             let next = self.take_block(purpose)?;
-            match self.replace_open_block(number, state, next, purpose) {
-                // It was one that was only prepared.
-                Err(_) if self.space.has_backed() => continue,
-                replaced => replaced?,
-            }
-            match self.append_again(number, state, purpose, headers, entries) {
-                Err(again) => error = again,
+            self.replace_open_block(state, next, purpose)?;
+            match self.append_again(state, purpose, headers, entries) {
+                Err(again) => again,
                 appended => return appended,
             }
-        }
+        } else {
+            error
+        };
         Err(match error {
             Error::Device(error) => self.refused(purpose, error),
             other => other,
@@ -156,24 +139,12 @@ impl Log {
         let has_room = |open: &OpenBlock| open.fits(bytes, count);
         // The last lane is for copies, which followers of changes pass over.
         let writers = self.lanes.len() - usize::from(!purpose.is_cleaning());
-        for (number, lane) in self.lanes.iter().enumerate().take(writers) {
-            let mut state = lane.state.lock();
+        for lane in self.lanes.iter().take(writers) {
+            let mut state = lane.lock();
             if !state.open.as_ref().is_some_and(has_room) {
                 continue;
             }
-            let before = state.counters;
-            let appended = self.append_again(number, &mut state, purpose, headers, entries);
-            if purpose.is_cleaning()
-                && let Some(own) = self.lanes.last()
-            {
-                // Writers have not asked for it.
-                let after = std::mem::replace(&mut state.counters, before);
-                drop(state);
-                let own = &mut own.state.lock().counters;
-                own.entries += after.entries - before.entries;
-                own.appended_units += after.appended_units - before.appended_units;
-            }
-            match appended {
+            match self.append_again(&mut state, purpose, headers, entries) {
                 // Another one may have disk space behind it.
                 Err(Error::Device(full @ DeviceError::Full { .. })) => {
                     refused = self.refused(purpose, full);
@@ -188,27 +159,24 @@ impl Log {
     #[inline(never)]
     pub(super) fn append_again(
         &self,
-        number: usize,
         state: &mut LaneState,
         purpose: SpacePurpose,
         headers: &mut [EntryHeader],
         entries: &mut Assembled,
     ) -> Result<Location> {
-        self.append_to_lane(number, state, purpose, headers, entries)
+        self.append_to_lane(state, purpose, headers, entries)
     }
 
     /// Appends entries to the open block of a lane, or to a new one if that is full.
     #[inline(always)]
     fn append_to_lane(
         &self,
-        number: usize,
         state: &mut LaneState,
         purpose: SpacePurpose,
         headers: &mut [EntryHeader],
         entries: &mut Assembled,
     ) -> Result<Location> {
-        let volume = self.open_block_for(number, state, entries.bytes(), headers.len(), purpose)?;
-        let mut lane = self.locked_lane(number, state, volume);
+        let mut lane = self.lane_with_room(state, entries.bytes(), headers.len(), purpose)?;
         let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
         // A write that fails after its number was drawn would leave a gap. One lock for all lanes keeps
         // the number for the next entry.
@@ -222,17 +190,14 @@ impl Log {
             (false, Some(_)) => number_from(self.next_lsn.load(Ordering::SeqCst), headers),
         };
         let appended = lane.append(purpose, headers, entries, draw);
-        let is_appended = matches!(appended, Ok(Some(_)));
-        if is_appended && in_order.is_some() {
+        if appended.is_ok() && in_order.is_some() {
             let count = headers.len() as u64;
             self.next_lsn.fetch_add(count, Ordering::SeqCst);
         }
-        if !is_appended && !is_numbered {
+        if appended.is_err() && !is_numbered {
             headers.iter_mut().for_each(|header| header.lsn = Lsn(0));
         }
-        appended
-            .map_err(Error::Device)?
-            .ok_or_else(|| self.no_space())
+        Ok(appended?)
     }
 
     /// The error of an append for want of space, or another one of a device.

@@ -1,16 +1,17 @@
 //! The life of a block in the log: opened for a lane, closed when it is full, and given back once it is empty.
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, DeviceResult};
 use crate::entry::Lsn;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockPhase, BlockState, ENTRIES_AT};
-use crate::log::lane::{LaneState, OpenBlock, SLACK_BYTES};
+use crate::log::lane::{LaneState, LockedLane, OpenBlock, SLACK_BYTES};
 use crate::log::space::{SpacePurpose, backed_of};
 use crate::log::staging::BUFFER_BYTES_MIN;
 use crate::log::staging::PAGE_BYTES;
 use crate::log::volume::Volume;
+use crate::stats::Traffic;
 use crate::sync::atomic::Ordering;
 use std::io::ErrorKind;
 
@@ -47,96 +48,79 @@ const BACKED_TRIES_AT_OPENING: usize = 64;
 
 impl Log {
     /// Returns the device of a block.
-    pub(super) fn volume_of(&self, id: BlockId) -> std::result::Result<&Volume, DeviceError> {
+    pub(super) fn volume_of(&self, id: BlockId) -> DeviceResult<&Volume> {
         let volume = self.volumes.get(id.device);
         volume.ok_or_else(|| no_device(id.device))
     }
 
-    /// Opens a block for the lane unless its open block has room for `entries` more of `bytes` in all.
-    /// Returns the block's volume.
+    /// Returns the lane with a block that has room for `entries` more of `bytes` in all: the open one, or a new one.
     #[inline]
-    pub(super) fn open_block_for(
-        &self,
-        number: usize,
-        state: &mut LaneState,
+    pub(super) fn lane_with_room<'a>(
+        &'a self,
+        state: &'a mut LaneState,
         bytes: u64,
         entries: usize,
         purpose: SpacePurpose,
-    ) -> Result<&Volume> {
-        if let Some(open) = &state.open
-            && open.fits(bytes, entries)
-            && let Some(volume) = self.volumes.get(open.id.device)
-        {
-            return Ok(volume);
+    ) -> Result<LockedLane<'a>> {
+        let has_room = |open: &OpenBlock| open.fits(bytes, entries);
+        if !state.open.as_ref().is_some_and(has_room) {
+            self.open_next(state, bytes, entries, purpose)?;
         }
-        self.next_block_for(number, state, bytes, entries, purpose)
+        state.locked(&self.volumes).ok_or_else(|| self.no_space())
     }
 
-    /// Completes [`Log::open_block_for`] where there is no open block with room.
+    /// Opens blocks for the lane until one has room.
     #[inline(never)]
-    fn next_block_for(
+    fn open_next(
         &self,
-        number: usize,
         state: &mut LaneState,
         bytes: u64,
         entries: usize,
         purpose: SpacePurpose,
-    ) -> Result<&Volume> {
-        loop {
-            if let Some(open) = &state.open {
-                let volume = self.volume_of(open.id)?;
-                if open.fits(bytes, entries) {
-                    return Ok(volume);
-                }
-                // First a new one: without it, the open block stays open, and smaller entries may still fit.
-                if purpose == SpacePurpose::Write {
-                    self.keep_backed_block()
-                        .map_err(|error| self.refused(purpose, error))?;
-                }
-                let is_full = !open.fits(ROOM_BYTES_MIN, 1);
-                let next = match self.take_block(purpose) {
-                    Err(refused) if is_full => {
-                        // Dead entries in it can be won back once it is closed.
-                        self.close_block(number, state, volume)
-                            .map_err(|error| self.refused(purpose, error))?;
-                        return Err(refused);
-                    }
-                    next => next?,
-                };
-                self.replace_open_block(number, state, next, purpose)?;
-            } else {
-                let next = self.take_block(purpose)?;
-                self.open_block(number, state, next, purpose)?;
+    ) -> Result<()> {
+        let has_room = |open: &OpenBlock| open.fits(bytes, entries);
+        let is_full = |open: &OpenBlock| !open.fits(ROOM_BYTES_MIN, 1);
+        while !state.open.as_ref().is_some_and(has_room) {
+            // First a new one: without it, the open block stays open, and smaller entries may still fit.
+            if state.open.is_some() && purpose == SpacePurpose::Write {
+                self.keep_backed_block()
+                    .map_err(|error| self.refused(purpose, error))?;
             }
+            let next = match self.take_block(purpose) {
+                Err(refused) if state.open.as_ref().is_some_and(is_full) => {
+                    // Dead entries in it can be won back once it is closed.
+                    self.close_block(state)
+                        .map_err(|error| self.refused(purpose, error))?;
+                    return Err(refused);
+                }
+                next => next?,
+            };
+            self.replace_open_block(state, next, purpose)?;
         }
+        Ok(())
     }
 
-    /// Closes the lane's open block and opens another one in its place.
+    /// Closes the lane's open block, if it has one, and opens another one in its place.
     pub(super) fn replace_open_block(
         &self,
-        number: usize,
         state: &mut LaneState,
         next: BlockId,
         purpose: SpacePurpose,
     ) -> Result<()> {
-        let closed = self.back_block(next).and_then(|()| match &state.open {
-            Some(open) => {
-                let volume = self.volume_of(open.id)?;
-                self.close_block(number, state, volume)
-            }
-            None => Ok(()),
-        });
-        if let Err(error) = closed {
+        let opened = self
+            .back_block(next)
+            .and_then(|()| self.close_block(state))
+            .and_then(|()| self.open_block(state, next));
+        opened.map_err(|error| {
             self.space.give_back(next, false);
-            return Err(self.refused(purpose, error));
-        }
-        self.open_block(number, state, next, purpose)
+            self.refused(purpose, error)
+        })
     }
 
     /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
     /// without it.
-    fn keep_backed_block(&self) -> std::result::Result<(), DeviceError> {
-        if self.space.has_backed() || self.backed_max() == 0 {
+    fn keep_backed_block(&self) -> DeviceResult<()> {
+        if self.space.backed_blocks() > 0 || self.backed_max() == 0 {
             return Ok(());
         }
         if let Some(staging) = self.staging() {
@@ -169,12 +153,9 @@ impl Log {
 
     /// Returns how many free blocks may stay backed: none in a small store, and one in any other.
     fn backed_max(&self) -> usize {
-        let closed = self
-            .blocks()
-            .filter(|(_, block)| block.phase() == BlockPhase::Closed);
-        let filled: u64 = closed
-            .map(|(_, block)| u64::from(block.filled_units()))
-            .sum();
+        let closed = self.closed_blocks();
+        let filled = closed.map(|(_, block)| u64::from(block.filled_units()));
+        let filled: u64 = filled.sum();
         if filled * UNIT_BYTES >= BACKED_BLOCK_FROM * self.block_bytes() {
             backed_of(self.used_blocks()).max(1)
         } else {
@@ -194,7 +175,7 @@ impl Log {
     }
 
     /// Gives the disk space of a block back, but for the first page, which keeps the header, and the mirror of another one.
-    fn release_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+    fn release_block(&self, id: BlockId) -> DeviceResult<()> {
         let volume = self.volume_of(id)?;
         let offset = id.offset_bytes();
         volume
@@ -211,19 +192,14 @@ impl Log {
         is_worn: impl Fn(BlockId, &BlockState, u64) -> bool,
     ) -> Result<bool> {
         let mut closed = false;
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let mut state = lane.state.lock();
-            let Some(open) = state.open.as_mut() else {
+        for lane in &self.lanes {
+            let state = &mut *lane.lock();
+            let Some(LockedLane { open, volume, .. }) = state.locked(&self.volumes) else {
                 continue;
             };
-            let (Some(volume), Some(block)) =
-                (self.volumes.get(open.id.device), self.block(open.id))
-            else {
-                continue;
-            };
-            if is_worn(open.id, block, open.tail - ENTRIES_AT) {
-                self.close_block(number, &mut state, volume)
-                    .map_err(Error::Device)?;
+            let block = volume.block(open.id.index);
+            if block.is_some_and(|block| is_worn(open.id, block, open.tail - ENTRIES_AT)) {
+                self.close_block(state)?;
                 closed = true;
             } else {
                 open.release_surplus(volume);
@@ -233,14 +209,14 @@ impl Log {
     }
 
     /// Puts disk space behind all of a block.
-    pub(super) fn back_whole(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+    pub(super) fn back_whole(&self, id: BlockId) -> DeviceResult<()> {
         self.back_block(id)?;
         let device = self.volume_of(id)?.device();
         device.reserve(id.offset_bytes(), id.bytes())
     }
 
     /// Puts disk space behind what a block needs to be opened.
-    fn back_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+    fn back_block(&self, id: BlockId) -> DeviceResult<()> {
         let volume = self.volume_of(id)?;
         volume.reach_mirror(id.index)?;
         OpenBlock::new(volume, id, 0, ENTRIES_AT).back(volume, ENTRIES_AT + SLACK_BYTES, 1)?;
@@ -248,42 +224,20 @@ impl Log {
         volume.device().reserve(holder, PAGE_BYTES)
     }
 
-    pub(super) fn close_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        volume: &Volume,
-    ) -> std::result::Result<(), DeviceError> {
-        let mut lane = self.locked_lane(number, state, volume);
-        lane.close(self.next_block(), Lsn(self.last_lsn()))
+    /// Closes the block that the lane fills, if it fills one.
+    pub(super) fn close_block(&self, state: &mut LaneState) -> DeviceResult<()> {
+        if let Some(mut lane) = state.locked(&self.volumes) {
+            lane.close(self.next_block(), Lsn(self.last_lsn()))?;
+            state.open = None;
+        }
+        Ok(())
     }
 
-    /// Begins a new life of a free block.
-    fn open_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        id: BlockId,
-        purpose: SpacePurpose,
-    ) -> Result<()> {
-        self.try_open_block(number, state, id).map_err(|error| {
-            if state.open.as_ref().is_none_or(|open| open.id != id) {
-                self.space.give_back(id, false);
-            }
-            self.refused(purpose, error)
-        })
-    }
-
-    fn try_open_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        id: BlockId,
-    ) -> std::result::Result<(), DeviceError> {
+    /// Begins a new life of a free block, behind which there is what it needs to be opened.
+    fn open_block(&self, state: &mut LaneState, id: BlockId) -> DeviceResult<()> {
         let volume = self.volume_of(id)?;
         let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
         let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
-        self.back_block(id)?;
         open.back(volume, ENTRIES_AT + SLACK_BYTES, 1)?;
         match self.staging() {
             Some(_) if state.streams() => {
@@ -291,7 +245,7 @@ impl Log {
                 self.space.want_next();
             }
             // No buffer shows how fast the lane fills: an earlier full block is reason enough for one more.
-            None if state.counters.entries > 0 => self.space.want_next(),
+            None if state.traffic != Traffic::default() => self.space.want_next(),
             _ => {}
         }
         let header = BlockHeader {
@@ -300,7 +254,7 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
             ended: None,
-            holds_copies: number + 1 == self.lanes.len(),
+            holds_copies: state.buffer.number + 1 == self.lanes.len(),
         };
         if let Err(error) = self.write_first_header(volume, &header) {
             // One copy may be there: the block must not count as used later.
@@ -317,28 +271,21 @@ impl Log {
         }
         self.space.set_disk_full(false);
         state.open = Some(open);
-        let mut lane = self.locked_lane(number, state, volume);
-        match lane.restart() {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in it would parse.
-                state.open = None;
-                let _ = self.note_free(id);
-                if let Some(block) = volume.block(id.index) {
-                    block.free();
-                }
-                Err(error)
+        let lane = state.locked(&self.volumes);
+        let restarted = lane.map_or(Ok(()), |mut lane| lane.restart());
+        restarted.inspect_err(|_| {
+            // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in it would parse.
+            state.open = None;
+            let _ = self.note_free(id);
+            if let Some(block) = volume.block(id.index) {
+                block.free();
             }
-        }
+        })
     }
 
     /// Writes the header of a block that is being opened. Blocks before it that never had one get one, too: a block without a
     /// header before one in use counts as lost.
-    fn write_first_header(
-        &self,
-        volume: &Volume,
-        header: &BlockHeader,
-    ) -> std::result::Result<(), DeviceError> {
+    fn write_first_header(&self, volume: &Volume, header: &BlockHeader) -> DeviceResult<()> {
         let _one_at_a_time = self.opening.lock();
         // A block that were opened without a header would be lost at the next opening.
         let used = self.used_blocks.get(volume.number());
@@ -376,8 +323,7 @@ impl Log {
     /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that is durable.
     pub(crate) fn note_free(&self, id: BlockId) -> Result<()> {
         let volume = self.volume_of(id)?;
-        volume.write_block_header(&self.free_header(volume, id))?;
-        Ok(())
+        Ok(volume.write_block_header(&self.free_header(volume, id))?)
     }
 
     /// Does so for several blocks, and makes it durable.
@@ -392,7 +338,7 @@ impl Log {
         let volume = self.volume_of(id)?;
         // Where a part of it cannot be read, other disk space must take its place.
         let is_readable = !volume.unreadable().overlap(id.offset_bytes(), id.bytes());
-        let is_kept = is_readable && self.space.wants_backed(self.backed_max());
+        let is_kept = is_readable && self.space.backed_blocks() < self.backed_max();
         // A block that was closed early has no disk space behind its middle.
         let is_backed = is_kept && self.back_whole(id).is_ok();
         if !is_backed {
@@ -411,8 +357,10 @@ impl Log {
 mod tests {
     use crate::core::Namespace;
     use crate::digest::Digest;
+    use crate::log::space::RestEnd;
     use crate::options::{Options, Storage};
     use crate::record_lock::NewVersion;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn in_memory_a_lane_has_the_block_after_its_second_one_prepared() {
@@ -441,15 +389,19 @@ mod tests {
                 lock.put(&version).unwrap();
             }
         };
+        let wants_next = || {
+            let soon = Instant::now() + Duration::from_millis(1);
+            log.space().rest(soon) == RestEnd::NextWanted
+        };
         fill(1);
-        assert!(!log.space().wants_next());
+        assert!(!wants_next());
         fill(2);
-        assert!(log.space().wants_next());
+        assert!(wants_next());
         log.prepare_next();
-        assert!(!log.space().wants_next());
+        assert!(!wants_next());
         let prepared = log.space().choose_next(log.volumes());
-        assert_eq!(prepared, None, "there is one already");
+        assert_eq!(prepared, None, "none is wanted");
         fill(3);
-        assert!(log.space().wants_next());
+        assert!(wants_next());
     }
 }

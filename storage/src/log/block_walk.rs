@@ -33,6 +33,10 @@ impl<'a> BlockLife<'a> {
         }
     }
 
+    pub(crate) fn state(&self) -> Option<&'a BlockState> {
+        self.volume.block(self.id.index)
+    }
+
     /// The first byte behind the block, as an offset in the device.
     pub(crate) const fn end(&self) -> u64 {
         self.id.offset_bytes() + self.id.bytes()
@@ -105,7 +109,7 @@ impl BlockWalk {
         let raw = self.at(offset).first_chunk::<ENTRY_HEADER_BYTES>()?;
         let place = block.volume.place(block.incarnation, offset);
         let header = EntryHeader::decode_checked(raw, place)?;
-        let end = offset + u64::from(header.span_units) * UNIT_BYTES;
+        let end = offset + header.span_bytes();
         (end <= block.end()).then_some(header)
     }
 
@@ -143,7 +147,7 @@ impl BlockWalk {
                 at += UNIT_BYTES;
                 continue;
             };
-            let next = at + u64::from(header.span_units) * UNIT_BYTES;
+            let next = at + header.span_bytes();
             let body_end = at + ENTRY_HEADER_BYTES as u64 + u64::from(header.body_bytes);
             if body_end > self.end() && body_end <= end && is_wanted(at, &header) {
                 if at > from {
@@ -171,9 +175,9 @@ impl BlockWalk {
     pub(crate) fn lines_of(
         &mut self,
         life: BlockLife<'_>,
-        block: &BlockState,
         durable_entries: Option<u32>,
     ) -> Option<Vec<DirectoryLine>> {
+        let block = life.state()?;
         let ended = block.ended().map(|ended| ended.entries);
         let entries = durable_entries.or(ended).map(|entries| entries as usize);
         let begin = match entries {

@@ -142,11 +142,6 @@ impl Directory {
         (self.sectors.saturating_sub(1) * SECTOR_BYTES) as u64 + last_bytes
     }
 
-    /// How many bytes it takes at most once it is ended.
-    pub(crate) const fn bytes_when_ended(&self) -> u64 {
-        self.bytes_with(0)
-    }
-
     pub(crate) const fn bytes(&self) -> u64 {
         (self.sectors * SECTOR_BYTES) as u64
     }

@@ -36,7 +36,7 @@ impl Default for BlockPiece {
     fn default() -> Self {
         Self {
             headers: HEADERS.try_with(Cell::take).unwrap_or_default(),
-            entries: Assembled::new(),
+            entries: Assembled::default(),
             first: Location::from_packed(0),
         }
     }
@@ -47,19 +47,6 @@ impl BlockPiece {
     fn has_room(&self, bytes: u64, block_bytes: u64) -> bool {
         let lines = directory_bytes(self.headers.len() + 3);
         ENTRIES_AT + self.entries.bytes() + bytes + FILLER_BYTES_MIN + lines <= block_bytes
-    }
-
-    fn appended(&self) -> impl Iterator<Item = Appended> {
-        let mut at = self.first.offset_bytes();
-        self.headers.iter().map(move |header| {
-            let location = Location::new(self.first.device(), at);
-            at += u64::from(header.span_units) * UNIT_BYTES;
-            Appended {
-                location,
-                units: header.span_units,
-                lsn: header.lsn,
-            }
-        })
     }
 }
 
@@ -115,7 +102,7 @@ impl EntryGroup {
     /// Returns where each entry is, once they were appended.
     pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
         let pieces = self.full.iter().chain(std::iter::once(&self.last));
-        pieces.flat_map(BlockPiece::appended)
+        pieces.flat_map(|piece| Appended::side_by_side(piece.first, &piece.headers))
     }
 }
 
@@ -138,7 +125,7 @@ impl Log {
     #[cold]
     fn append_in_many(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
-        let (number, mut state) = self.lane(purpose)?;
+        let mut state = self.lane(purpose)?;
         let mut blocks = self.take_backed(purpose, pieces().count())?;
         let _in_order = self.in_order.lock();
         let count: usize = pieces().map(|piece| piece.headers.len()).sum();
@@ -150,18 +137,13 @@ impl Log {
             let next = blocks.pop().ok_or_else(|| self.no_space())?;
             let first = piece.headers.first().map_or(lsn, |header| header.lsn.0);
             let appended = self
-                .replace_open_block(number, &mut state, next, purpose)
+                .replace_open_block(&mut state, next, purpose)
                 .and_then(|()| {
                     if let Some(block) = self.block(next) {
                         block.set_change_lsns(first, u64::MAX);
                     }
-                    self.append_again(
-                        number,
-                        &mut state,
-                        purpose,
-                        &mut piece.headers,
-                        &mut piece.entries,
-                    )
+                    let (headers, entries) = (&mut piece.headers, &mut piece.entries);
+                    self.append_again(&mut state, purpose, headers, entries)
                 });
             match appended {
                 Ok(first) => piece.first = first,

@@ -5,9 +5,11 @@
 //! in the order of the bytes, so a block never has a gap.
 
 use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::bytes::slice;
-use crate::device::DeviceError;
+use crate::device::{DeviceError, DeviceResult};
 use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryPlace, Lsn, filler, void_header};
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
@@ -18,7 +20,7 @@ use crate::log::staging::{
     BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, NamespaceStaging, PAGE_BYTES, Tenancy,
 };
 use crate::log::volume::Volume;
-use crate::sync::Mutex;
+use crate::stats::Traffic;
 
 /// Disk space is put behind a block in pieces: this much at first, then half as much again as it has, up to the most.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -52,15 +54,17 @@ thread_local! {
 /// back to the system and taking it again costs more than filling it.
 const KEPT_WORDS_MAX: usize = 8 << 10;
 
-impl Assembled {
-    pub(crate) fn new() -> Self {
+impl Default for Assembled {
+    fn default() -> Self {
         Self {
             words: ASSEMBLED.take(),
             used: 0,
             requested_bytes: 0,
         }
     }
+}
 
+impl Assembled {
     /// Adds an entry, with a body put together from its parts. Its header gets the two sizes; its
     /// bytes are written when its number and location are known.
     ///
@@ -171,24 +175,19 @@ impl OpenBlock {
     }
 
     /// Puts disk space behind the block up to `to` and for the lines of `entries` more entries.
-    pub(crate) fn back(
-        &mut self,
-        volume: &Volume,
-        to: u64,
-        entries: usize,
-    ) -> std::result::Result<(), DeviceError> {
+    pub(crate) fn back(&mut self, volume: &Volume, to: u64, entries: usize) -> DeviceResult<()> {
         self.back_entries(volume, to)?;
         self.back_directory(volume, self.directory.bytes_with(entries))
     }
 
     /// Puts disk space behind what ends the block. Where an entry was appended before, it is there.
-    fn back_end(&mut self, volume: &Volume) -> std::result::Result<(), DeviceError> {
+    fn back_end(&mut self, volume: &Volume) -> DeviceResult<()> {
         self.back_entries(volume, self.tail + FILLER_BYTES_MIN)?;
-        self.back_directory(volume, self.directory.bytes_when_ended())
+        self.back_directory(volume, self.directory.bytes_with(0))
     }
 
     #[inline]
-    fn back_entries(&mut self, volume: &Volume, to: u64) -> std::result::Result<(), DeviceError> {
+    fn back_entries(&mut self, volume: &Volume, to: u64) -> DeviceResult<()> {
         let to = to.min(self.id.bytes());
         if to <= self.backed_to {
             return Ok(());
@@ -197,32 +196,17 @@ impl OpenBlock {
     }
 
     #[cold]
-    fn extend_entries(&mut self, volume: &Volume, to: u64) -> std::result::Result<(), DeviceError> {
-        let offset = self.id.offset_bytes();
-        let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
-        let wanted = to.max(self.backed_to + step).min(self.id.bytes());
-        let wanted = wanted.next_multiple_of(PAGE_BYTES);
+    fn extend_entries(&mut self, volume: &Volume, to: u64) -> DeviceResult<()> {
         let from = self.backed_to;
-        let backed = match volume.device().reserve(offset + from, wanted - from) {
-            Ok(()) => wanted,
-            // The last pages of a disk: no more than is needed.
-            Err(DeviceError::Full { .. }) => {
-                let least = to.next_multiple_of(PAGE_BYTES);
-                volume.device().reserve(offset + from, least - from)?;
-                least
-            }
-            Err(other) => return Err(other),
-        };
-        self.backed_to = backed;
+        let step = (from / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
+        let wanted = to.max(from + step).min(self.id.bytes());
+        let ends = [wanted, to].map(|to| to.next_multiple_of(PAGE_BYTES));
+        self.backed_to = self.reserve(volume, ends.map(|end| from..end))?.end;
         Ok(())
     }
 
     #[inline]
-    fn back_directory(
-        &mut self,
-        volume: &Volume,
-        bytes: u64,
-    ) -> std::result::Result<(), DeviceError> {
+    fn back_directory(&mut self, volume: &Volume, bytes: u64) -> DeviceResult<()> {
         let least = self.id.bytes() - bytes;
         if least >= self.backed_from {
             return Ok(());
@@ -231,33 +215,33 @@ impl OpenBlock {
     }
 
     #[cold]
-    fn extend_directory(
-        &mut self,
-        volume: &Volume,
-        least: u64,
-    ) -> std::result::Result<(), DeviceError> {
-        let offset = self.id.offset_bytes();
-        let has = self.id.bytes() - self.backed_from;
-        let least = least / PAGE_BYTES * PAGE_BYTES;
-        let wanted = least.min(self.id.bytes().saturating_sub(2 * has) / PAGE_BYTES * PAGE_BYTES);
-        let reserve = |from: u64| {
-            let device = volume.device();
-            device.reserve(offset + from, self.backed_from - from)
-        };
-        self.backed_from = match reserve(wanted) {
-            Ok(()) => wanted,
-            // The last pages of a disk: no more than is needed.
-            Err(DeviceError::Full { .. }) if least > wanted => {
-                reserve(least)?;
-                least
-            }
-            Err(other) => return Err(other),
-        };
+    fn extend_directory(&mut self, volume: &Volume, least: u64) -> DeviceResult<()> {
+        let to = self.backed_from;
+        let has = self.id.bytes() - to;
+        let wanted = least.min(self.id.bytes().saturating_sub(2 * has));
+        let starts = [wanted, least].map(|from| from / PAGE_BYTES * PAGE_BYTES);
+        self.backed_from = self.reserve(volume, starts.map(|from| from..to))?.start;
         Ok(())
     }
-}
 
-impl OpenBlock {
+    /// Puts disk space behind a range of the block that is wanted, or behind the least that will do. Returns which.
+    fn reserve(
+        &self,
+        volume: &Volume,
+        [wanted, least]: [Range<u64>; 2],
+    ) -> DeviceResult<Range<u64>> {
+        let reserve = |range: Range<u64>| {
+            let offset = self.id.offset_bytes() + range.start;
+            let reserved = volume.device().reserve(offset, range.end - range.start);
+            reserved.map(|()| range)
+        };
+        match reserve(wanted) {
+            // The last pages of a disk: no more than is needed.
+            Err(DeviceError::Full { .. }) => reserve(least),
+            reserved => reserved,
+        }
+    }
+
     /// Gives the disk space between the entries and the directory back, but for a part that deletes need.
     pub(crate) fn release_surplus(&mut self, volume: &Volume) {
         let from = (self.tail + SLACK_BYTES).next_multiple_of(PAGE_BYTES);
@@ -276,73 +260,71 @@ impl OpenBlock {
 #[derive(Debug)]
 pub(crate) struct LaneState {
     pub(crate) open: Option<OpenBlock>,
-    pub(crate) counters: LaneCounters,
-    buffer_bytes: u64,
+    pub(super) buffer: LaneBuffer,
+    /// Since the namespace was opened.
+    pub(super) traffic: Traffic,
+}
+
+/// Where the entries of a lane go first.
+#[derive(Debug)]
+pub(super) struct LaneBuffer {
+    /// The lane's place among the lanes, and the buffer's in the staging memory.
+    pub(super) number: usize,
+    /// `None`: there is no buffer, and each entry is written to its block at once.
+    staging: Option<Arc<NamespaceStaging>>,
+    bytes: u64,
     /// How much of the buffer has disk space behind it.
     reserved_bytes: u64,
     full_buffers: u32,
     tenancy: u64,
-    /// Whether entries go to the lane's buffer first, where the namespace has staging memory.
-    pub(crate) is_staged: bool,
-}
-
-impl Default for LaneState {
-    fn default() -> Self {
-        Self {
-            open: None,
-            counters: LaneCounters::default(),
-            buffer_bytes: BUFFER_BYTES_MIN,
-            reserved_bytes: 0,
-            full_buffers: 0,
-            tenancy: 0,
-            is_staged: true,
-        }
-    }
 }
 
 impl LaneState {
-    /// A lane without a buffer.
-    pub(crate) fn unstaged() -> Self {
+    pub(crate) fn new(number: usize, staging: Option<Arc<NamespaceStaging>>) -> Self {
         Self {
-            is_staged: false,
-            ..Self::default()
+            open: None,
+            buffer: LaneBuffer {
+                number,
+                staging,
+                bytes: BUFFER_BYTES_MIN,
+                reserved_bytes: 0,
+                full_buffers: 0,
+                tenancy: 0,
+            },
+            traffic: Traffic::default(),
         }
+    }
+
+    /// The lane with the block that it fills, if it fills one.
+    #[inline]
+    pub(super) fn locked<'a>(&'a mut self, volumes: &'a [Volume]) -> Option<LockedLane<'a>> {
+        let open = self.open.as_mut()?;
+        Some(LockedLane {
+            volume: volumes.get(open.id.device)?,
+            open,
+            buffer: &mut self.buffer,
+            traffic: &mut self.traffic,
+        })
     }
 
     /// Whether the lane has been filling buffer after buffer.
     pub(crate) fn streams(&self) -> bool {
-        self.buffer_bytes == BUFFER_BYTES_MAX
+        self.buffer.bytes == BUFFER_BYTES_MAX
     }
 
     /// The lane goes on numbering its tenancies after this one, which an earlier opening has left.
     pub(crate) fn continue_after(&mut self, tenancy: u64) {
-        self.tenancy = self.tenancy.max(tenancy);
+        self.buffer.tenancy = self.buffer.tenancy.max(tenancy);
     }
 }
 
-/// The counters of a lane since the namespace was opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LaneCounters {
-    /// Units of log taken.
-    pub(crate) appended_units: u64,
-    pub(crate) entries: u64,
-    /// Bytes of headers and bodies that callers asked to store.
-    pub(crate) requested_bytes: u64,
-}
-
-/// One lane.
-#[derive(Debug, Default)]
-pub(crate) struct Lane {
-    pub(crate) state: Mutex<LaneState>,
-}
-
-/// A lane that its caller has locked, with its device and its buffer.
+/// A lane that its caller has locked, with the block that it fills.
 #[derive(Debug)]
-pub(crate) struct LockedLane<'a> {
-    pub(crate) number: usize,
-    pub(crate) state: &'a mut LaneState,
-    pub(crate) volume: &'a Volume,
-    pub(crate) staging: Option<&'a NamespaceStaging>,
+pub(super) struct LockedLane<'a> {
+    pub(super) open: &'a mut OpenBlock,
+    buffer: &'a mut LaneBuffer,
+    traffic: &'a mut Traffic,
+    pub(super) volume: &'a Volume,
 }
 
 impl LockedLane<'_> {
@@ -351,49 +333,48 @@ impl LockedLane<'_> {
     ///
     /// An error leaves the entries before as they were. Numbers that were drawn by then are void.
     #[inline(always)]
-    pub(crate) fn append(
+    pub(super) fn append(
         &mut self,
         purpose: SpacePurpose,
         headers: &mut [EntryHeader],
         entries: &mut Assembled,
         draw: impl FnOnce(&mut [EntryHeader]),
-    ) -> std::result::Result<Option<Location>, DeviceError> {
+    ) -> DeviceResult<Location> {
         let bytes = entries.bytes();
         let slack = match purpose {
             SpacePurpose::Write => SLACK_BYTES,
             SpacePurpose::Delete | SpacePurpose::Fold | SpacePurpose::Defrag => FILLER_BYTES_MIN,
         };
-        let is_staged = self.staging.is_some() && bytes <= self.state.buffer_bytes / 4;
-        let Some(open) = self.state.open.as_mut() else {
-            return Ok(None);
-        };
-        open.back(self.volume, open.tail + bytes + slack, headers.len())?;
+        let has_staging = self.buffer.staging.is_some();
+        let is_staged = has_staging && bytes <= self.buffer.bytes / 4;
+        let to = self.open.tail + bytes + slack;
+        self.open.back(self.volume, to, headers.len())?;
         if is_staged {
-            let is_full = open.tail + bytes - open.start > self.state.buffer_bytes;
-            if is_full || self.state.reserved_bytes < self.state.buffer_bytes {
+            let is_full = self.open.tail + bytes - self.open.start > self.buffer.bytes;
+            if is_full || self.buffer.reserved_bytes < self.buffer.bytes {
                 self.make_room(is_full)?;
             }
-        } else if self.staging.is_some() {
+        } else if has_staging {
             // The buffer begins where the entries will: a void entry can take their place there.
             self.flush()?;
             self.restart()?;
         }
-        let Some(open) = self.state.open.as_mut() else {
-            return Ok(None);
-        };
-        let id = open.id;
-        let from = open.tail;
+        let id = self.open.id;
+        let from = self.open.tail;
         let offset = id.offset_bytes() + from;
         let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
         draw(headers);
         let mut at = 0;
         for header in &*headers {
-            let place = self.volume.place(open.incarnation, offset + at);
+            let place = self.volume.place(self.open.incarnation, offset + at);
             entries.seal(at as usize, header, place);
-            at += u64::from(header.span_units) * UNIT_BYTES;
+            at += header.span_bytes();
         }
-        match self.staging.filter(|_| is_staged) {
-            Some(staging) => staging.store(self.number, from - open.start, &entries.words),
+        let buffer = &*self.buffer;
+        match buffer.staging.as_ref().filter(|_| is_staged) {
+            Some(staging) => {
+                staging.store(buffer.number, from - self.open.start, &entries.words);
+            }
             None => {
                 let words = entries.words.as_flattened();
                 if let Err(error) = write_entries(self.volume, offset, words) {
@@ -402,19 +383,20 @@ impl LockedLane<'_> {
                     }
                     return Err(error);
                 }
-                open.flushed = from + bytes;
+                self.open.flushed = from + bytes;
             }
         }
-        open.tail += bytes;
+        self.open.tail += bytes;
         let mut at = from;
         for header in &*headers {
-            open.directory.push(DirectoryLine::of(header), unit_of(at));
-            at += u64::from(header.span_units) * UNIT_BYTES;
+            let line = DirectoryLine::of(header);
+            self.open.directory.push(line, unit_of(at));
+            at += header.span_bytes();
         }
-        let is_pending = open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX;
-        if !is_staged && self.staging.is_some() {
+        let is_pending = self.open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX;
+        if !is_staged && has_staging {
             self.restart()?;
-        } else if self.staging.is_none() && is_pending {
+        } else if !has_staging && is_pending {
             // The entry is there, and has used its number. A failure here is tried again, at a sync at the latest.
             let _ = self.write_directory();
         }
@@ -424,11 +406,13 @@ impl LockedLane<'_> {
         if let Some(block) = block {
             block.add_live(unit_of(bytes));
         }
-        let counters = &mut self.state.counters;
-        counters.entries += headers.len() as u64;
-        counters.appended_units += bytes / UNIT_BYTES;
-        counters.requested_bytes += entries.requested_bytes;
-        Ok(Some(Location::new(id.device, offset)))
+        if purpose.is_cleaning() {
+            self.traffic.moved_bytes += bytes;
+        } else {
+            self.traffic.appended_bytes += bytes;
+            self.traffic.requested_bytes += entries.requested_bytes;
+        }
+        Ok(Location::new(id.device, offset))
     }
 
     /// Appends an entry that covers numbers drawn for entries that could not be
@@ -436,20 +420,18 @@ impl LockedLane<'_> {
     /// entries are staged, which cannot fail.
     #[cold]
     fn void(&mut self, headers: &[EntryHeader]) {
-        let (Some(staging), Some(open)) = (self.staging, self.state.open.as_mut()) else {
+        let (Some(staging), Some(first)) = (&self.buffer.staging, headers.first()) else {
             return;
         };
-        let Some(first) = headers.first() else {
-            return;
-        };
+        let open = &mut *self.open;
         let mut header = void_header(first.lsn, headers.len());
-        let mut entry = Assembled::new();
+        let mut entry = Assembled::default();
         if entry.push(&mut header, &[], open.id.bytes()).is_err() {
             return;
         }
         let offset = open.id.offset_bytes() + open.tail;
         entry.seal(0, &header, self.volume.place(open.incarnation, offset));
-        staging.store(self.number, open.tail - open.start, &entry.words);
+        staging.store(self.buffer.number, open.tail - open.start, &entry.words);
         open.directory
             .push(DirectoryLine::of(&header), unit_of(open.tail));
         open.tail += entry.bytes();
@@ -457,7 +439,7 @@ impl LockedLane<'_> {
 
     /// Puts disk space behind the buffer, and begins it anew if it is full.
     #[cold]
-    fn make_room(&mut self, is_full: bool) -> std::result::Result<(), DeviceError> {
+    fn make_room(&mut self, is_full: bool) -> DeviceResult<()> {
         if is_full {
             self.flush()?;
             self.count_full_buffer();
@@ -466,58 +448,55 @@ impl LockedLane<'_> {
     }
 
     fn count_full_buffer(&mut self) {
-        let state = &mut *self.state;
-        state.full_buffers += 1;
-        if state.full_buffers >= FULL_BUFFERS_TO_GROW && state.buffer_bytes < BUFFER_BYTES_MAX {
-            state.full_buffers = 0;
-            state.buffer_bytes = (state.buffer_bytes * 2).min(BUFFER_BYTES_MAX);
+        let buffer = &mut *self.buffer;
+        buffer.full_buffers += 1;
+        if buffer.full_buffers >= FULL_BUFFERS_TO_GROW && buffer.bytes < BUFFER_BYTES_MAX {
+            buffer.full_buffers = 0;
+            buffer.bytes = (buffer.bytes * 2).min(BUFFER_BYTES_MAX);
         }
     }
 
     /// Begins the buffer anew where the block ends. Everything before is on the device.
-    pub(crate) fn restart(&mut self) -> std::result::Result<(), DeviceError> {
-        let (Some(staging), state) = (self.staging, &mut *self.state) else {
+    pub(super) fn restart(&mut self) -> DeviceResult<()> {
+        let (open, buffer) = (&mut *self.open, &mut *self.buffer);
+        let Some(staging) = &buffer.staging else {
             return Ok(());
         };
-        let Some(open) = state.open.as_mut() else {
-            return Ok(());
-        };
-        if state.reserved_bytes < state.buffer_bytes {
-            staging.reserve(self.number, state.buffer_bytes)?;
-            state.reserved_bytes = state.buffer_bytes;
+        if buffer.reserved_bytes < buffer.bytes {
+            staging.reserve(buffer.number, buffer.bytes)?;
+            buffer.reserved_bytes = buffer.bytes;
         }
         // Entries that are staged already keep their place.
         if open.flushed == open.tail {
             open.start = open.tail;
-            state.tenancy += 1;
+            buffer.tenancy += 1;
             if let Some(block) = self.volume.block(open.id.index) {
-                let address = staging
-                    .address(self.number)
-                    .wrapping_sub(open.start as usize);
+                let address = staging.address(buffer.number);
+                let address = address.wrapping_sub(open.start as usize);
                 block.stage(unit_of(open.flushed), address);
             }
             let tenancy = Tenancy {
-                number: state.tenancy,
+                number: buffer.tenancy,
                 block: (open.id.device, open.id.index),
                 device_id: self.volume.device_id(),
                 incarnation: open.incarnation,
                 start: open.start,
             };
-            staging.begin(self.number, &tenancy);
+            staging.begin(buffer.number, &tenancy);
         }
         Ok(())
     }
 
     /// Brings the staged entries to the device, and the directory. An error leaves it staged.
-    pub(crate) fn flush(&mut self) -> std::result::Result<(), DeviceError> {
-        let Some(open) = self.state.open.as_mut() else {
-            return Ok(());
-        };
-        if let Some(staging) = self.staging.filter(|_| open.flushed < open.tail) {
+    pub(super) fn flush(&mut self) -> DeviceResult<()> {
+        let open = &mut *self.open;
+        if let Some(staging) = &self.buffer.staging
+            && open.flushed < open.tail
+        {
             let (from, to) = (open.flushed - open.start, open.tail - open.start);
             let offset = open.id.offset_bytes() + open.flushed;
             let device = self.volume.device();
-            device.write(offset, staging.bytes(self.number, from, to))?;
+            device.write(offset, staging.bytes(self.buffer.number, from, to))?;
             device.populate(offset, to - from);
             open.flushed = open.tail;
             if let Some(block) = self.volume.block(open.id.index) {
@@ -527,14 +506,12 @@ impl LockedLane<'_> {
         self.write_directory()
     }
 
-    fn write_directory(&mut self) -> std::result::Result<(), DeviceError> {
-        let Some(open) = self.state.open.as_mut() else {
-            return Ok(());
-        };
-        if let Some((from_end, bytes)) = open.directory.pending() {
-            let offset = open.id.offset_bytes() + open.id.bytes() - from_end;
+    fn write_directory(&mut self) -> DeviceResult<()> {
+        let (id, directory) = (self.open.id, &mut self.open.directory);
+        if let Some((from_end, bytes)) = directory.pending() {
+            let offset = id.offset_bytes() + id.bytes() - from_end;
             self.volume.device().write(offset, &bytes)?;
-            open.directory.written();
+            directory.written();
         }
         Ok(())
     }
@@ -542,15 +519,9 @@ impl LockedLane<'_> {
     /// Ends the open block: from its last entry to its directory it is one filler, so that every byte of it parses.
     /// `closed_at`: the block sequence, which gives the block's age. `last_lsn`: no entry of the block has a higher
     /// number.
-    pub(crate) fn close(
-        &mut self,
-        closed_at: u64,
-        last_lsn: Lsn,
-    ) -> std::result::Result<(), DeviceError> {
+    pub(super) fn close(&mut self, closed_at: u64, last_lsn: Lsn) -> DeviceResult<()> {
         self.flush()?;
-        let Some(open) = self.state.open.as_mut() else {
-            return Ok(());
-        };
+        let open = &mut *self.open;
         let device = self.volume.device();
         let offset = open.id.offset_bytes();
         open.back_end(self.volume)?;
@@ -570,9 +541,6 @@ impl LockedLane<'_> {
             write_entries(self.volume, offset + open.tail, &header.encode(place, &[]))
                 .inspect_err(|_| open.directory.doubt())?;
         }
-        let Some(open) = self.state.open.take() else {
-            return Ok(());
-        };
         // Disk space that the block does not need goes back, now or when the block is freed.
         let from = (open.tail + FILLER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
         let to = (end / PAGE_BYTES * PAGE_BYTES).min(open.backed_to.max(open.backed_from));
@@ -591,7 +559,7 @@ impl LockedLane<'_> {
 }
 
 /// Writes entries, or leaves none of them.
-fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
+fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> DeviceResult<()> {
     let device = volume.device();
     device.write(at, bytes).inspect_err(|_| {
         // The rest reads as zeros, and so may be what was to be written.

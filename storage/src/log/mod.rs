@@ -21,9 +21,7 @@ mod sync_devices;
 pub(crate) mod syncer;
 pub(crate) mod volume;
 
-use crate::device::{
-    BLOCK_BYTES, Device, DeviceError, DeviceReach, DeviceState, STAGING_LANES_MAX,
-};
+use crate::device::{BLOCK_BYTES, DeviceReach, DeviceResult, DeviceState, STAGING_LANES_MAX};
 use crate::entry::{EntryHeader, EntryView};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
@@ -31,13 +29,14 @@ use crate::image::{Image, Images};
 use crate::location::Location;
 use crate::log::block::{BlockId, BlockPhase, BlockState};
 use crate::log::chain::content_of;
-use crate::log::lane::{Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
+use crate::log::lane::{LaneState, OpenBlock};
 use crate::log::space::{Space, SpacePurpose, lanes_for};
 use crate::log::staging::NamespaceStaging;
 use crate::log::syncer::Syncer;
 use crate::log::volume::{HeldEntry, Volume, prefetch_body};
-use crate::sync::Mutex;
+use crate::stats::Traffic;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -83,7 +82,7 @@ pub(crate) struct Log {
     staging: Option<Arc<NamespaceStaging>>,
     images: Arc<Images>,
     /// The lanes of writers, and last the one of defragmentation.
-    lanes: Vec<CachePadded<Lane>>,
+    lanes: Vec<CachePadded<Mutex<LaneState>>>,
     next_lsn: CachePadded<AtomicU64>,
     /// Rises with every block that is opened or freed.
     block_sequence: AtomicU64,
@@ -127,15 +126,16 @@ impl Log {
         let mut devices = volumes.iter().map(Volume::device);
         let writes_may_fail = staging.is_none() && devices.any(|device| device.may_refuse_writes());
         let write_lanes = lanes_for(blocks, write_lanes).min(STAGING_LANES_MAX - 1);
+        let lane = |number| CachePadded::new(Mutex::new(LaneState::new(number, staging.clone())));
         Self {
             namespace,
             number: NUMBERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
             block_bytes: volumes.first().map_or(BLOCK_BYTES, Volume::block_bytes),
             volumes,
+            lanes: (0..=write_lanes).map(lane).collect(),
             staging,
             images: Arc::new(Images::new(image_bytes_max)),
-            lanes: (0..=write_lanes).map(|_| CachePadded::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
             block_sequence: AtomicU64::new(1),
             in_order: Mutex::default(),
@@ -160,7 +160,7 @@ impl Log {
             .unwrap_or_default();
         for (lane, tenancy) in tenancies {
             if let Some(lane) = self.lanes.get(lane) {
-                lane.state.lock().continue_after(tenancy.number);
+                lane.lock().continue_after(tenancy.number);
             }
         }
         for (volume, used) in self.volumes.iter().zip(&self.used_blocks) {
@@ -314,20 +314,6 @@ impl Log {
         Ok(())
     }
 
-    pub(super) fn locked_lane<'a>(
-        &'a self,
-        number: usize,
-        state: &'a mut LaneState,
-        volume: &'a Volume,
-    ) -> LockedLane<'a> {
-        LockedLane {
-            number,
-            staging: self.staging().filter(|_| state.is_staged),
-            state,
-            volume,
-        }
-    }
-
     /// Counts an entry's bytes as dead.
     pub(crate) fn release(&self, location: Location, units: u32) {
         if let Some(block) = self.block_of(location) {
@@ -338,13 +324,10 @@ impl Log {
     /// A lane for this thread, locked: the one it had last, or else the first that is not held. So threads that never
     /// meet share the first lane, and further lanes come into use when writers collide.
     #[inline]
-    fn lane(
-        &self,
-        purpose: SpacePurpose,
-    ) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
+    fn lane(&self, purpose: SpacePurpose) -> Result<MutexGuard<'_, LaneState>> {
         let (own, others) = self.lanes.split_last().ok_or_else(|| self.no_space())?;
         if purpose.is_cleaning() {
-            return Ok((others.len(), own.state.lock()));
+            return Ok(own.lock());
         }
         let hint = LANE_HINT.get();
         let hint = if hint < others.len() {
@@ -353,15 +336,19 @@ impl Log {
             hint % others.len()
         };
         let lane = others.get(hint).ok_or_else(|| self.no_space())?;
-        Ok(match lane.state.try_lock() {
-            Some(state) => (hint, state),
-            None => free_lane(others, hint).unwrap_or_else(|| (hint, lane.state.lock())),
-        })
+        let free = lane.try_lock().or_else(|| free_lane(others, hint));
+        Ok(free.unwrap_or_else(|| lane.lock()))
     }
 
     /// Every block the devices can ever have.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (BlockId, &BlockState)> {
         self.volumes.iter().flat_map(Volume::blocks)
+    }
+
+    /// Those that are full, or ended, and not being emptied.
+    pub(crate) fn closed_blocks(&self) -> impl Iterator<Item = (BlockId, &BlockState)> {
+        let blocks = self.blocks();
+        blocks.filter(|(_, block)| block.phase() == BlockPhase::Closed)
     }
 
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
@@ -384,50 +371,39 @@ impl Log {
     }
 
     /// Writes staged entries to the devices. Returns how far the blocks that lanes fill have come.
-    pub(crate) fn flush_lanes(&self) -> std::result::Result<Vec<FilledBlock>, DeviceError> {
+    pub(crate) fn flush_lanes(&self) -> DeviceResult<Vec<FilledBlock>> {
         let mut filled = Vec::new();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let mut state = lane.state.lock();
-            let Some(id) = state.open.as_ref().map(|open| open.id) else {
-                continue;
-            };
-            let volume = self.volume_of(id)?;
-            let mut lane = self.locked_lane(number, &mut state, volume);
-            lane.flush()?;
-            filled.extend(state.open.as_ref().map(FilledBlock::of));
+        for lane in &self.lanes {
+            if let Some(mut lane) = lane.lock().locked(&self.volumes) {
+                lane.flush()?;
+                filled.push(FilledBlock::of(lane.open));
+            }
         }
         Ok(filled)
     }
 
     /// Returns how far the blocks that lanes fill have come to the devices, without writing anything.
     pub(crate) fn filled_blocks(&self) -> Vec<FilledBlock> {
-        let lanes = self.lanes.iter().map(|lane| lane.state.lock());
+        let lanes = self.lanes.iter().map(|lane| lane.lock());
         let filled = lanes.filter_map(|state| state.open.as_ref().map(FilledBlock::of));
         filled.collect()
     }
 
     /// Closes the blocks that lanes are filling (at a clean close).
     pub(crate) fn close_lanes(&self) -> Result<()> {
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let mut state = lane.state.lock();
-            if let Some(id) = state.open.as_ref().map(|open| open.id) {
-                let volume = self.volume_of(id)?;
-                self.close_block(number, &mut state, volume)
-                    .map_err(Error::Device)?;
-            }
-        }
-        Ok(())
+        let mut lanes = self.lanes.iter();
+        Ok(lanes.try_for_each(|lane| self.close_block(&mut lane.lock()))?)
     }
 
     /// Returns how many bytes are left in the block that others are emptied into, or in all open blocks.
     pub(crate) fn cleaning_room_bytes(&self, all: bool) -> u64 {
         let lanes = if all { 0 } else { self.lanes.len() - 1 };
         let lanes = self.lanes.get(lanes..).unwrap_or_default().iter();
-        let room = |lane: &CachePadded<Lane>| {
-            let state = lane.state.lock();
+        let open = |lane: &CachePadded<Mutex<LaneState>>| {
+            let state = lane.lock();
             state.open.as_ref().map_or(0, |open| open.room_bytes(1))
         };
-        lanes.map(room).sum()
+        lanes.map(open).sum()
     }
 
     /// How many blocks hold entries.
@@ -436,18 +412,10 @@ impl Log {
         self.blocks().filter(used).count()
     }
 
-    pub(crate) fn counters(&self) -> (LaneCounters, LaneCounters) {
-        let sum = |lanes: &[CachePadded<Lane>]| {
-            lanes.iter().fold(LaneCounters::default(), |mut sum, lane| {
-                let counters = lane.state.lock().counters;
-                sum.appended_units += counters.appended_units;
-                sum.entries += counters.entries;
-                sum.requested_bytes += counters.requested_bytes;
-                sum
-            })
-        };
-        let (writers, defrag) = self.lanes.split_at(self.lanes.len().saturating_sub(1));
-        (sum(writers), sum(defrag))
+    /// Since the namespace was opened.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let of_lanes = self.lanes.iter().map(|lane| lane.lock().traffic);
+        of_lanes.fold(Traffic::default(), Traffic::plus)
     }
 
     #[cold]
@@ -477,18 +445,13 @@ impl Log {
 /// A lane that is not held, sought from the one behind `hint` on, locked: the thread's from here on.
 #[cold]
 fn free_lane(
-    lanes: &[CachePadded<Lane>],
+    lanes: &[CachePadded<Mutex<LaneState>>],
     hint: usize,
-) -> Option<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
+) -> Option<MutexGuard<'_, LaneState>> {
     (1..lanes.len()).find_map(|step| {
         let number = (hint + step) % lanes.len();
-        let state = lanes.get(number)?.state.try_lock()?;
+        let state = lanes.get(number)?.try_lock()?;
         LANE_HINT.set(number);
-        Some((number, state))
+        Some(state)
     })
-}
-
-/// The staging memory of these devices: that of the first.
-pub(crate) fn staging_of(devices: &[Arc<dyn Device>]) -> Option<Arc<NamespaceStaging>> {
-    devices.first().and_then(NamespaceStaging::of).map(Arc::new)
 }

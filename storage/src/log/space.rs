@@ -1,6 +1,6 @@
 //! Which blocks are free, who may take the last of them, and when writes are stopped.
 
-use crate::device::{DeviceError, HEADER_BYTES};
+use crate::device::{DeviceResult, HEADER_BYTES};
 use crate::log::block::{BlockId, BlockPhase};
 use crate::log::volume::Volume;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +59,17 @@ pub(crate) struct SpaceUse {
     pub(crate) tight: bool,
 }
 
+/// Why a rest of the thread that cleans has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RestEnd {
+    /// The time is over, or space has become short meanwhile.
+    Due,
+    /// A block is to be prepared for the next lane.
+    NextWanted,
+    /// The namespace ends.
+    WaitsEnded,
+}
+
 /// The free blocks of a namespace.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -79,9 +90,7 @@ struct FreeBlocks {
     free: Vec<BlockId>,
     /// The same, with disk space behind all of it.
     backed: VecDeque<BlockId>,
-    /// One of them that is being prepared for the next lane that asks, or has been.
-    next: Option<BlockId>,
-    /// Some lane streams, and there should be a next one.
+    /// Some lane streams, and the next block should be prepared.
     wants_next: bool,
     /// Blocks that each device can still be extended by.
     beyond: Vec<u32>,
@@ -92,32 +101,24 @@ struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    fn reachable(&self) -> usize {
-        self.free.len() + self.backed.len() + usize::from(self.next.is_some())
-    }
-
     fn available(&self) -> u64 {
         let beyond: u64 = self.beyond.iter().map(|blocks| u64::from(*blocks)).sum();
-        self.reachable() as u64 + beyond
+        (self.free.len() + self.backed.len()) as u64 + beyond
     }
 }
 
-/// Takes a free block from the lists.
-fn take_one(
+/// Whether the next block is one with disk space behind all of it. Extends the devices if no block is left.
+fn takes_backed(
     blocks: &mut FreeBlocks,
     volumes: &[Volume],
     purpose: SpacePurpose,
-) -> Result<Option<BlockId>, DeviceError> {
+) -> DeviceResult<bool> {
     // The last backed one is for deletes and cleaning, which must go on when the disk is full.
     let spares_backed = purpose == SpacePurpose::Write && blocks.backed.len() <= 1;
     if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
         extend(blocks, volumes)?;
     }
-    Ok(if spares_backed {
-        blocks.free.pop().or_else(|| blocks.backed.pop_front())
-    } else {
-        blocks.backed.pop_front().or_else(|| blocks.free.pop())
-    })
+    Ok(!blocks.backed.is_empty() && (blocks.free.is_empty() || !spares_backed))
 }
 
 /// Returns how many lanes `blocks` can feed: each keeps a block open, dead or alive, and should have another to go on;
@@ -194,7 +195,7 @@ impl Space {
         &self,
         volumes: &[Volume],
         purpose: SpacePurpose,
-    ) -> Result<Option<BlockId>, DeviceError> {
+    ) -> DeviceResult<Option<BlockId>> {
         let kept = match purpose {
             SpacePurpose::Write => self.reserve_blocks,
             SpacePurpose::Delete | SpacePurpose::Fold => 1,
@@ -204,9 +205,10 @@ impl Space {
         if blocks.available() <= kept {
             return Ok(None);
         }
-        let taken = match blocks.next.take() {
-            Some(next) => Some(next),
-            None => take_one(&mut blocks, volumes, purpose)?,
+        let taken = if takes_backed(&mut blocks, volumes, purpose)? {
+            blocks.backed.pop_front()
+        } else {
+            blocks.free.pop()
         };
         self.refresh(&blocks);
         self.changed.notify_all();
@@ -219,20 +221,19 @@ impl Space {
         self.changed.notify_all();
     }
 
-    pub(crate) fn wants_next(&self) -> bool {
-        self.blocks.lock().wants_next
-    }
-
-    /// The block to prepare, if one is wanted and space is not short.
+    /// The block to prepare, if one is wanted and space is not short: the one that a writer takes next.
     pub(crate) fn choose_next(&self, volumes: &[Volume]) -> Option<BlockId> {
         let mut blocks = self.blocks.lock();
         let is_wanted = std::mem::take(&mut blocks.wants_next);
-        if !is_wanted || blocks.next.is_some() || self.is_tight(&blocks) {
+        if !is_wanted || self.is_tight(&blocks) {
             return None;
         }
         // What goes wrong shows when a lane asks.
-        blocks.next = take_one(&mut blocks, volumes, SpacePurpose::Write).ok()?;
-        blocks.next
+        if takes_backed(&mut blocks, volumes, SpacePurpose::Write).ok()? {
+            blocks.backed.front().copied()
+        } else {
+            blocks.free.last().copied()
+        }
     }
 
     /// The free blocks that are not known to have disk space behind them, the next one last.
@@ -249,9 +250,9 @@ impl Space {
         }
     }
 
-    /// Whether a free block has disk space behind all of it.
-    pub(crate) fn has_backed(&self) -> bool {
-        !self.blocks.lock().backed.is_empty()
+    /// How many free blocks have disk space behind all of them.
+    pub(crate) fn backed_blocks(&self) -> usize {
+        self.blocks.lock().backed.len()
     }
 
     /// Takes a free block with disk space behind it, if there are more than `most`.
@@ -262,11 +263,6 @@ impl Space {
         } else {
             None
         }
-    }
-
-    /// Whether a block that becomes free should keep its disk space, where at most `most` may.
-    pub(crate) fn wants_backed(&self, most: usize) -> bool {
-        self.blocks.lock().backed.len() < most
     }
 
     /// Adds a block that is free again. `backed`: with disk space behind all of it.
@@ -287,20 +283,22 @@ impl Space {
             || self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// Waits until space becomes short (true), or until `until`. False at once if it is short already, or a block is to be
-    /// prepared.
-    pub(crate) fn wait_for_shortage(&self, until: Instant) -> bool {
+    /// Rests until `until`, or until there is something to do before.
+    pub(crate) fn rest(&self, until: Instant) -> RestEnd {
         let mut blocks = self.blocks.lock();
-        if self.is_tight(&blocks) {
-            return false;
-        }
-        while !blocks.waits_ended && !blocks.wants_next && Instant::now() < until {
-            self.changed.wait_until(&mut blocks, Some(until));
-            if self.is_tight(&blocks) {
-                return true;
+        let was_tight = self.is_tight(&blocks);
+        loop {
+            if blocks.waits_ended {
+                return RestEnd::WaitsEnded;
             }
+            if Instant::now() >= until || (!was_tight && self.is_tight(&blocks)) {
+                return RestEnd::Due;
+            }
+            if blocks.wants_next {
+                return RestEnd::NextWanted;
+            }
+            self.changed.wait_until(&mut blocks, Some(until));
         }
-        blocks.waits_ended
     }
 
     /// Waits until new versions are accepted again, until cleaning finds nothing to empty, until `until`, or until waits have
@@ -363,7 +361,7 @@ impl Space {
 }
 
 /// Extends every device by its share of some blocks, which are taken from one device after the other. Costs no disk space.
-fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> Result<(), DeviceError> {
+fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> DeviceResult<()> {
     let share = EXTEND_BLOCKS.div_ceil(volumes.len().max(1) as u32);
     let mut new = Vec::new();
     let mut refused = None;

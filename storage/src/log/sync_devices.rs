@@ -1,12 +1,12 @@
 //! Syncing the devices of the log, and noting in their headers how far they are durable.
 
-use crate::device::{DeviceError, DurableExtent, write_state};
+use crate::device::{DeviceResult, DurableExtent, write_state};
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::log::block::{BlockId, BlockPhase, ENTRIES_AT};
 use crate::log::directory::{SECTOR_BYTES, unit_of};
 use crate::log::staging::PAGE_BYTES;
-use crate::log::syncer::SyncError;
+use crate::log::syncer::{SyncError, SyncResult};
 use crate::log::{Log, States};
 use crate::sync::atomic::Ordering;
 use std::thread::Builder;
@@ -68,7 +68,7 @@ impl Log {
 
     /// Writes the first page of a block without entries anew, in other disk space, if the file system may have given it up: a
     /// sync has failed, and none before it has covered a header there.
-    pub(crate) fn renew_first_page(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+    pub(crate) fn renew_first_page(&self, id: BlockId) -> DeviceResult<()> {
         let states = self.states.lock();
         let device = states.noted.devices.get(id.device);
         let was_used = device.is_some_and(|device| id.index < device.used_blocks);
@@ -87,7 +87,7 @@ impl Log {
 
     /// Does so for all free blocks, those included of which the devices have the first page alone. By then the devices say
     /// that a sync has failed: a power failure may take the pages that are written anew.
-    pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
+    pub(crate) fn renew_free_blocks(&self) -> DeviceResult<()> {
         // A state that was read may be in the system's memory alone, and given up: only a new one reaches the devices.
         self.write_state(&mut self.states.lock())?;
         for volume in &self.volumes {
@@ -118,7 +118,7 @@ impl Log {
 
     /// Flushes every lane, syncs all devices side by side, and then notes the durable numbers and extents. Returns the number
     /// up to which all is durable.
-    fn sync_devices(&self) -> std::result::Result<u64, SyncError> {
+    fn sync_devices(&self) -> SyncResult<u64> {
         // A writer that drew a number before this has left its lane when that is flushed.
         let (complete, next_block) = {
             let _no_part_of_a_group = self.in_order.lock();
@@ -176,7 +176,7 @@ impl Log {
     }
 
     /// Writes the state to all devices, each of which may be the only one that can be read later.
-    fn write_state(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
+    fn write_state(&self, states: &mut States) -> DeviceResult<()> {
         self.number_state(states);
         let mut volumes = self.volumes.iter();
         let written =
@@ -205,7 +205,7 @@ impl Log {
     pub(crate) fn set_clean_close(&self, id: u64) -> Result<()> {
         let mut states = self.states.lock();
         states.noted.clean_close = id;
-        self.write_state(&mut states).map_err(Error::Device)
+        Ok(self.write_state(&mut states)?)
     }
 
     /// Notes that the namespace is in use. Neither copy of the state names a snapshot afterwards.

@@ -77,6 +77,9 @@ pub(crate) struct Syncer {
     pub(crate) followers: Waiters,
 }
 
+/// The result of a sync.
+pub(crate) type SyncResult<T> = std::result::Result<T, SyncError>;
+
 /// Why a sync has not succeeded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum SyncError {
@@ -100,10 +103,7 @@ impl From<DeviceError> for SyncError {
 impl Syncer {
     /// Returns when a sync that started after this call has succeeded. `sync` is run without any lock, and returns the
     /// number up to which everything was complete before it.
-    pub(crate) fn sync(
-        &self,
-        sync: impl Fn() -> std::result::Result<u64, SyncError>,
-    ) -> std::result::Result<(), SyncError> {
+    pub(crate) fn sync(&self, sync: impl Fn() -> SyncResult<u64>) -> SyncResult<()> {
         let progress = self.progress.lock();
         let needed = progress.started + 1;
         self.sync_until(|progress| progress.completed >= needed, progress, sync)
@@ -111,11 +111,7 @@ impl Syncer {
 
     /// Returns when everything up to a number that was given is durable: by a sync that others have begun, if that covers
     /// it.
-    pub(crate) fn sync_to(
-        &self,
-        lsn: Lsn,
-        sync: impl Fn() -> std::result::Result<u64, SyncError>,
-    ) -> std::result::Result<(), SyncError> {
+    pub(crate) fn sync_to(&self, lsn: Lsn, sync: impl Fn() -> SyncResult<u64>) -> SyncResult<()> {
         let is_durable = |_: &SyncProgress| lsn.0 <= self.durable_lsn();
         self.sync_until(is_durable, self.progress.lock(), sync)
     }
@@ -125,8 +121,8 @@ impl Syncer {
         &'a self,
         is_enough: impl Fn(&SyncProgress) -> bool,
         mut progress: MutexGuard<'a, SyncProgress>,
-        sync: impl Fn() -> std::result::Result<u64, SyncError>,
-    ) -> std::result::Result<(), SyncError> {
+        sync: impl Fn() -> SyncResult<u64>,
+    ) -> SyncResult<()> {
         loop {
             if is_enough(&progress) {
                 return Ok(());
@@ -367,7 +363,7 @@ mod shuttle_tests {
     }
 
     impl Model {
-        fn sync_to(&self, lsn: Lsn) -> std::result::Result<(), SyncError> {
+        fn sync_to(&self, lsn: Lsn) -> SyncResult<()> {
             self.syncer.sync_to(lsn, || {
                 let complete = self.last.load(Ordering::SeqCst);
                 thread::yield_now();

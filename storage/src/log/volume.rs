@@ -258,9 +258,12 @@ impl Volume {
         }
         match self.read_mode {
             ReadMode::Copied => {
-                let bytes_max = self.block_bytes - in_block;
-                self.read_entry(location.offset_bytes(), bytes_max)
-                    .map(HeldEntry::Copied)
+                let offset = location.offset_bytes();
+                let read = |at, words: &mut [[u8; 8]]| {
+                    let words = words.as_flattened_mut();
+                    self.device.read(offset + at, words).is_ok()
+                };
+                CopiedEntry::load(self.block_bytes - in_block, read).map(HeldEntry::Copied)
             }
             // It has got there meanwhile, or the bytes are no entry.
             ReadMode::Mapped => self.lent_entry(location, guard).map(HeldEntry::Lent),
@@ -286,15 +289,6 @@ impl Volume {
             left = rest;
         }
         unreadable
-    }
-
-    /// A copy of an entry, read by calls of the system. `None`: it cannot be read, or the bytes are no entry.
-    #[cold]
-    fn read_entry(&self, offset: u64, bytes_max: u64) -> Option<CopiedEntry> {
-        CopiedEntry::load(bytes_max, |at, words| {
-            let read = self.device.read(offset + at, words.as_flattened_mut());
-            read.is_ok()
-        })
     }
 
     /// A copy of an entry that was staged when the caller looked. None: it is on the device by now, or it is damaged.

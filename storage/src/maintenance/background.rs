@@ -1,8 +1,9 @@
 //! The rhythm of the background threads.
 
 use crate::core::Core;
-use crate::core::background::{Background, Signal};
+use crate::core::background::Background;
 use crate::epoch;
+use crate::log::space::RestEnd;
 use crate::log::syncer::{SyncRequest, Syncer};
 use crate::maintenance::victims::Effort;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Core {
         if now >= rhythm.next_expiry {
             rhythm.next_expiry = later(now, self.options.expiry_period);
             self.log.retry_growth();
-            self.forget_stuck();
+            self.retry_stuck(true);
             // A failure shows in the next write, with its reason; this thread has no caller.
             let _ = self.expire();
             let _ = self.tidy_log();
@@ -77,7 +78,7 @@ impl Core {
                     return IDLE_TICK.min(rhythm.next_pressed - now);
                 }
                 let begun = Instant::now();
-                self.retry_locked();
+                self.retry_stuck(false);
                 // Tombstones fill the blocks: forget the ones that nothing depends on any more.
                 let dropped = self.drop_tombstones().unwrap_or(0);
                 rhythm.next_pressed = later(now, begun.elapsed() * PRESSED_SHARE + TIGHT_TICK);
@@ -193,7 +194,7 @@ impl Drop for Attendance<'_> {
     }
 }
 
-fn sync_loop(core: &Core, _: &Signal) {
+fn sync_loop(core: &Core) {
     let syncer = core.log.syncer();
     let _attendance = Attendance(syncer);
     let period = core.options.durability.period();
@@ -213,26 +214,17 @@ fn sync_loop(core: &Core, _: &Signal) {
     }
 }
 
-fn tidy_loop(core: &Core, signal: &Signal) {
+fn tidy_loop(core: &Core) {
     let mut rhythm = Rhythm::new(core.options.expiry_period);
-    let mut rest = IDLE_TICK;
+    let mut until = after(IDLE_TICK);
     loop {
         core.log.prepare_next();
-        let until = after(rest);
         // The rate limit holds only until space is short.
-        let is_short = core.log.space().wait_for_shortage(until);
-        if signal.is_over() {
-            return;
+        match core.log.space().rest(until) {
+            RestEnd::WaitsEnded => return,
+            RestEnd::NextWanted => {}
+            RestEnd::Due => until = after(core.tick(&mut rhythm, Instant::now())),
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if !is_short && !left.is_zero() && core.log.space().wants_next() {
-            rest = left;
-            continue;
-        }
-        if !is_short && !signal.rest(until) {
-            return;
-        }
-        rest = core.tick(&mut rhythm, Instant::now());
     }
 }
 

@@ -3,9 +3,7 @@
 
 use crate::core::defrag_state::{Defrag, Emptied};
 use crate::core::{Core, Counters};
-use crate::entry::{
-    Appended, EntryHeader, EntryKind, EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Lsn, NewEntry,
-};
+use crate::entry::{Appended, EntryHeader, EntryKind, EntryView, Lsn, NewEntry};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, IndexSlot};
@@ -26,16 +24,11 @@ const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
 impl Core {
-    /// Has the blocks tried again that could not be emptied.
-    pub(crate) fn forget_stuck(&self) {
-        self.log.blocks().for_each(|(_, block)| block.retry());
-    }
-
-    /// Has the blocks tried again of which a record was locked.
-    pub(crate) fn retry_locked(&self) {
+    /// Has the blocks tried again that could not be emptied: all, or those of which a record was locked.
+    pub(crate) fn retry_stuck(&self, all: bool) {
         let blocks = self.log.blocks();
-        let locked = blocks.filter(|(_, block)| !block.is_stuck_for_long());
-        locked.for_each(|(_, block)| block.retry());
+        let tried = blocks.filter(|(_, block)| all || !block.is_stuck_for_long());
+        tried.for_each(|(_, block)| block.retry());
     }
 
     /// Empties the block that is worth it most. Returns how many bytes were moved; `None` if no block is worth it.
@@ -82,7 +75,8 @@ impl Core {
         }
         block.set_phase(BlockPhase::Draining);
         let damaged = self.counters.damaged.load(Ordering::Relaxed);
-        let moved = match self.drain(volume, id, block, &mut state.walk) {
+        let life = BlockLife::of(volume, id, block);
+        let moved = match self.drain(life, &mut state.walk) {
             Ok(moved) => moved,
             Err(error) => {
                 block.set_phase(BlockPhase::Closed);
@@ -157,19 +151,13 @@ impl Core {
         !self.defrag.lock().emptied.is_empty()
     }
 
-    fn drain(
-        &self,
-        volume: &Volume,
-        id: BlockId,
-        block: &BlockState,
-        walk: &mut BlockWalk,
-    ) -> Result<u64> {
+    fn drain(&self, life: BlockLife<'_>, walk: &mut BlockWalk) -> Result<u64> {
+        let BlockLife { volume, id, .. } = life;
         let mut moved = 0;
-        if block.live_units() == 0 {
+        if life.state().is_none_or(|block| block.live_units() == 0) {
             return Ok(0);
         }
         let begun_at = Lsn(self.log.last_lsn());
-        let life = BlockLife::of(volume, id, block);
         let at_device = |offset| Location::new(id.device, offset);
         // Large entries that are dead are not read.
         let is_wanted = |offset: u64, header: &EntryHeader| match header.kind {
@@ -186,7 +174,7 @@ impl Core {
             for (number, (offset, header)) in walk.entries().iter().enumerate() {
                 // Most entries are dead, and finding that out is a cache miss in the index.
                 if let Some((_, ahead)) = walk.entries().get(number + ENTRIES_AHEAD) {
-                    self.index.prefetch(&ahead.digest, &epoch::pin());
+                    self.index.at(&ahead.digest).prefetch(&epoch::pin());
                 }
                 let location = at_device(*offset);
                 // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say
@@ -209,7 +197,8 @@ impl Core {
     /// Whether the index has this entry, or had it a moment ago. Takes no lock, and looks at one line of the index.
     fn is_indexed(&self, location: Location, header: &EntryHeader, guard: &Guard) -> bool {
         let here = |candidate: Candidate| (candidate.location == location).then_some(());
-        self.index.lookup(&header.digest, guard, here).is_some()
+        let probe = self.index.at(&header.digest);
+        probe.lookup(guard, here).is_some()
     }
 
     fn move_record<'a>(
@@ -266,12 +255,8 @@ impl Core {
         if header.lsn.0 > self.log.syncer().durable_lsn() {
             self.log.sync_to(begun_at)?;
         }
-        let header = EntryHeader {
-            flags: (header.flags & !FLAGS_OF_PLACE) | FLAG_COPIED,
-            ..*header
-        };
-        self.log
-            .append(SpacePurpose::Defrag, NewEntry::new(header, None, body))
+        let entry = NewEntry::new(header.copied(), None, body);
+        self.log.append(SpacePurpose::Defrag, entry)
     }
 
     fn move_metadata<'a>(

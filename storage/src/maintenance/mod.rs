@@ -44,7 +44,7 @@ impl Namespace {
     pub fn maintain(&self) -> Result<MaintenanceReport> {
         let core = &self.core;
         core.log.retry_growth();
-        core.forget_stuck();
+        core.retry_stuck(true);
         let mut done = MaintenanceReport {
             expired: core.expire()?,
             ..MaintenanceReport::default()
@@ -123,7 +123,7 @@ impl Core {
             }
             for digest in digests {
                 // The writer that has the record locked gives it a new time, or the next pass finds it again.
-                let Some(lock) = RecordLock::try_acquire(self, &digest) else {
+                let Some(lock) = RecordLock::try_acquire(self, &digest, false) else {
                     continue;
                 };
                 if lock.void_time().is_some_and(over) {

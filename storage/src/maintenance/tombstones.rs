@@ -9,10 +9,9 @@ use crate::error::Result;
 use crate::index::IndexSlot;
 use crate::location::Location;
 use crate::log::FilledBlock;
-use crate::log::block::{BlockId, BlockPhase, BlockState, ENTRIES_AT};
+use crate::log::block::{BlockPhase, ENTRIES_AT};
 use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::directory::identity_of;
-use crate::log::volume::Volume;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
 use std::sync::atomic::Ordering;
@@ -114,7 +113,8 @@ impl Core {
                 if block.phase() == BlockPhase::Free || is_younger || is_all_live {
                     continue;
                 }
-                if !rule_out(candidates, volume, (id, block), filled, walk) {
+                let life = BlockLife::of(volume, id, block);
+                if !rule_out(candidates, life, filled, walk) {
                     return false;
                 }
                 if candidates.is_empty() {
@@ -150,8 +150,7 @@ impl Core {
 /// Takes candidates out that may have an older version in a block. False: the block cannot be read.
 fn rule_out(
     candidates: &mut Candidates,
-    volume: &Volume,
-    (id, block): (BlockId, &BlockState),
+    life: BlockLife<'_>,
     filled: Option<&FilledBlock>,
     walk: &mut BlockWalk,
 ) -> bool {
@@ -163,10 +162,9 @@ fn rule_out(
             candidate.remove();
         }
     };
-    let life = BlockLife::of(volume, id, block);
     // The directory of a block that is being filled is written at this moment, entries are not.
     if filled.is_none()
-        && let Some(lines) = walk.lines_of(life, block, None)
+        && let Some(lines) = walk.lines_of(life, None)
     {
         for line in lines {
             meet(line.kind, line.identity, line.lsn);
@@ -175,8 +173,9 @@ fn rule_out(
     }
     // An unreadable entry is found again below, if it matters.
     walk.take_unreadable_bytes();
-    let end = filled.map_or(life.end(), |filled| id.offset_bytes() + filled.end);
-    let mut at = id.offset_bytes() + ENTRIES_AT;
+    let begin = life.id.offset_bytes();
+    let end = filled.map_or(life.end(), |filled| begin + filled.end);
+    let mut at = begin + ENTRIES_AT;
     while at < end {
         at = walk.read_piece(life, (at, end), |_, _| false);
         for (_, header) in walk.entries() {

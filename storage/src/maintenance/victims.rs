@@ -228,9 +228,8 @@ impl Core {
     }
 
     fn closed_blocks(&self, kept_after: KeptAfter) -> impl Iterator<Item = (BlockId, &BlockState)> {
-        self.log.blocks().filter(move |(_, block)| {
-            block.phase() == BlockPhase::Closed && !kept_after.holds(block)
-        })
+        let blocks = self.log.closed_blocks();
+        blocks.filter(move |(_, block)| !kept_after.holds(block))
     }
 
     /// Whether cleaning can make room for new versions, or just has: a block is worth emptying and can be, or one is being

@@ -10,9 +10,8 @@ use crate::error::{Error, Result};
 use crate::image::Images;
 use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::location::Location;
-use crate::lock::{Acquire, Waiter};
+use crate::lock::{Acquire, Handover, Waiter};
 use crate::log::volume::HeldEntry;
-use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
@@ -32,7 +31,7 @@ impl LikelyEntry {
     /// The guard outlives the result.
     #[inline(always)]
     unsafe fn find(core: &Core, digest: &Digest, guard: &Guard) -> Option<Self> {
-        let (position, candidate) = core.index.first_candidate(digest, guard)?;
+        let (position, candidate) = core.index.at(digest).first_candidate(guard)?;
         if candidate.unverified || Images::number_of(candidate.location).is_some() {
             return None;
         }
@@ -148,29 +147,19 @@ impl<'n> RecordLock<'n> {
         Ok(lock)
     }
 
-    /// For background passes: locks the record only if it is free and the namespace is open.
-    pub(crate) fn try_acquire(core: &'n Core, digest: &Digest) -> Option<Self> {
+    /// For background passes: locks the record only if it is free and the namespace is open. `may_borrow`: a record whose
+    /// owner waits for space is lent, not locked.
+    pub(crate) fn try_acquire(core: &'n Core, digest: &Digest, may_borrow: bool) -> Option<Self> {
         let guard = epoch::pin();
         let mut partition = core.index.lock(digest);
-        let granted = core.check_open().is_ok() && partition.held().try_acquire(digest);
-        if !granted {
-            return None;
-        }
-        Some(Self::granted_anew(core, digest, guard, partition))
-    }
-
-    /// For defragmentation: as [`RecordLock::try_acquire`], and a record is lent, not locked, while its owner waits for space.
-    pub(crate) fn try_borrow(core: &'n Core, digest: &Digest) -> Option<Self> {
-        if let Some(lock) = Self::try_acquire(core, digest) {
-            return Some(lock);
-        }
-        let guard = epoch::pin();
-        let mut partition = core.index.lock(digest);
-        if core.check_open().is_err() || !partition.held().is_resting(digest) {
+        core.check_open().ok()?;
+        let held = partition.held();
+        let is_free = held.try_acquire(digest);
+        if !(is_free || may_borrow && held.is_resting(digest)) {
             return None;
         }
         let mut lock = Self::granted_anew(core, digest, guard, partition);
-        lock.held = false;
+        lock.held = is_free;
         Some(lock)
     }
 
@@ -246,6 +235,16 @@ impl<'n> RecordLock<'n> {
 }
 
 impl Core {
+    /// Unlocks a partition in which a record was published or unlocked, and then wakes who waits for that.
+    #[inline]
+    pub(crate) fn hand_over(&self, partition: PartitionGuard<'_>, next: Option<Handover>) {
+        drop(partition);
+        self.followers.published.wake();
+        if let Some(next) = next {
+            next.notify();
+        }
+    }
+
     /// Counts a writer that queues for a record.
     pub(crate) fn note_wait(&self, digest: &Digest) {
         Counters::add(&self.counters.waits, 1);
@@ -278,13 +277,11 @@ impl Core {
     /// Makes the image of a record that has a chain and no image yet. Returns whether it is such a
     /// record. What goes wrong shows when the record is read.
     fn makes_image(&self, slot: &IndexSlot, guard: &Guard) -> bool {
-        let is_delta = |entry: HeldEntry<'_>| entry.view().kind_is(EntryKind::Delta);
-        let lacks_image = self.any_deltas.load(Ordering::Relaxed)
-            && !slot.tombstone
+        let lacks_image = !slot.tombstone
             && Images::number_of(slot.location).is_none()
-            && self.log.entry(slot.location, guard).is_some_and(is_delta);
+            && self.is_delta(slot.location, guard) == Some(true);
         if lacks_image {
-            let _ = self.checked_entry(slot.location, slot.unverified, guard);
+            let _ = self.checked_entry(slot, guard);
         }
         lacks_image
     }

@@ -1,13 +1,10 @@
 //! Edits that write what they change in the version before, and not all of the record.
 
 use super::{NewVersion, RecordLock, prefix_bytes};
-use crate::bytes::Varint;
-use crate::entry::{
-    Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry, blank_header,
-};
+use crate::entry::{Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry};
 use crate::error::Result;
 use crate::image::delta::{BodySplice, diff, edit, encode};
-use crate::image::{ChainPart, Image, ImageContent, Images};
+use crate::image::{ChainPart, ImageContent, Images};
 use crate::index::{IndexSlot, SIZE_UNITS_MAX};
 use crate::location::Location;
 use crate::log::block::entry_units_max;
@@ -139,14 +136,10 @@ impl RecordLock<'_> {
         };
         parts.push(part);
         self.core.log.chain_grew(&parts);
-        let mut body = Vec::with_capacity(body_bytes);
-        if let Some(key) = version.key {
-            body.extend_from_slice(Varint::new(key.len()).bytes());
-            body.extend_from_slice(key);
-        }
-        body.extend_from_slice(version.payload);
+        let mut whole = NewEntry::new(*header, version.key, version.payload);
+        let body = whole.parts().1.concat();
         let raw = image_header(*header, body.len());
-        let number = images.insert(Image::new(ImageContent::new(raw, body, parts)));
+        let number = images.insert(ImageContent::new(raw, body, parts));
         number.map_or(appended.location, Images::location_of)
     }
 
@@ -188,12 +181,8 @@ impl RecordLock<'_> {
         let header = EntryHeader {
             kind: EntryKind::Delta,
             flags: keyed | (old.flags() & FLAG_CHANGED_SET),
-            generation: version.generation,
             last_update_ms: old.last_update_ms().max(version.last_update_ms),
-            void_time: version.void_time,
-            set_id: version.set_id,
-            digest: self.digest,
-            ..blank_header()
+            ..version.header(&self.digest)
         };
         Some(EditedRecord {
             delta,

@@ -2,9 +2,7 @@
 
 use super::RecordLock;
 use crate::core::Core;
-use crate::entry::{
-    EntryHeader, EntryKind, FLAG_COPIED, FLAGS_OF_PLACE, Lsn, NewEntry, blank_header,
-};
+use crate::entry::{EntryHeader, EntryKind, Lsn, NewEntry};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::IndexSlot;
@@ -38,7 +36,8 @@ impl Core {
         // One sync for a block.
         self.log.sync_to(begun_at)?;
         // The owner of its lock writes it anew, or the next look at this block finds it again.
-        RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
+        let lock = RecordLock::try_acquire(self, &header.digest, true);
+        lock.map_or(Ok(0), RecordLock::fold)
     }
 }
 
@@ -55,28 +54,21 @@ impl RecordLock<'_> {
         if parts.len() < 2 {
             return Ok(0);
         }
-        let Some(entry) = self.entry().ok().flatten() else {
+        let entry = self.entry().ok().flatten();
+        let whole = entry.and_then(|entry| Some((entry, EntryHeader::decode(entry.raw())?)));
+        let Some((entry, newest)) = whole else {
             return Ok(0);
         };
         // A power failure must not take the chain and leave its copy.
-        if entry.lsn().0 > core.log.syncer().durable_lsn() {
+        if newest.lsn.0 > core.log.syncer().durable_lsn() {
             return Ok(0);
         }
         let header = EntryHeader {
             kind: EntryKind::Record,
-            flags: (entry.flags() & !FLAGS_OF_PLACE) | FLAG_COPIED,
-            lsn: entry.lsn(),
-            generation: entry.generation(),
-            last_update_ms: entry.last_update_ms(),
-            void_time: entry.void_time(),
-            set_id: entry.set_id(),
-            digest: self.digest,
-            ..blank_header()
+            ..newest.copied()
         };
-        let appended = core.log.append(
-            SpacePurpose::Fold,
-            NewEntry::new(header, None, entry.body()),
-        )?;
+        let whole = NewEntry::new(header, None, entry.body());
+        let appended = core.log.append(SpacePurpose::Fold, whole)?;
         let mut partition = core.index.lock(&self.digest);
         let may_replace = self.held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {

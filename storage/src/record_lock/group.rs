@@ -76,10 +76,10 @@ impl Core {
     /// Has the memory fetched that publishing these members changes.
     fn prefetch_slots(&self, members: &[GroupMember<'_, '_>]) {
         for (lock, _) in members {
-            self.index.prefetch_partition(&lock.digest);
+            self.index.at(&lock.digest).prefetch_partition();
         }
         for (lock, _) in members {
-            self.index.prefetch_to_write(&lock.digest);
+            self.index.at(&lock.digest).prefetch_to_write();
         }
     }
 

@@ -433,11 +433,7 @@ impl Judge<'_> {
                 self.gleanings.add(found);
             }
             EntryKind::Metadata => {
-                let at = Appended {
-                    location,
-                    units: header.span_units,
-                    lsn: header.lsn,
-                };
+                let at = Appended::new(location, header);
                 let body = entry.body().to_vec();
                 self.found.metadata_bodies.push((at, body));
             }

@@ -31,7 +31,7 @@ use crate::log::volume::Volume;
 use crate::options::OpeningProgress;
 pub(crate) use crate::recovery::block_reader::Recovered;
 use crate::recovery::block_reader::{Sweep, for_all_partitions, lost_at};
-use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry, enter_lost};
+use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry};
 use crate::recovery::sighting::{Chain, Flaw, UsedBlock};
 
 pub(crate) use crate::recovery::sighting::KnownState;
@@ -69,11 +69,9 @@ impl Recovered {
     /// Has the records of lost entries answer with an error, unless newer versions are there. After
     /// all other entries.
     pub(crate) fn enter_lost(&self, log: &Log, index: &DigestIndex) {
-        for (location, line) in &self.lost {
-            if is_version(line.kind) {
-                let at = lost_at(*location, line.lsn);
-                enter_lost(index, log, &self.damaged, at, line.identity);
-            }
+        let enterer = Enterer::new(index, log, &self.damaged);
+        for (location, line) in self.lost.iter().filter(|(_, line)| is_version(line.kind)) {
+            enterer.enter_lost(lost_at(*location, line.lsn), line.identity);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Opening and closing a namespace.
 
-use crate::core::background::Background;
 use crate::core::followers::Followers;
 use crate::core::removals::Removals;
 use crate::core::{Core, Counters, METADATA_COPIES, Namespace};
@@ -13,9 +12,10 @@ use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::DigestIndex;
 use crate::location::UNIT_BYTES;
+use crate::log::Log;
 use crate::log::block::entry_units_max;
+use crate::log::staging::NamespaceStaging;
 use crate::log::volume::Volume;
-use crate::log::{Log, staging_of};
 use crate::maintenance::background;
 use crate::options::{Opening, Options, Storage};
 use crate::recovery::{KnownState, chains, count_chains, count_live, recover, snapshot};
@@ -25,6 +25,9 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The devices of a namespace, in their order.
+type Devices = Vec<Arc<dyn Device>>;
 
 /// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads
 /// the log.
@@ -49,15 +52,7 @@ impl Namespace {
         opening.damaged_headers = damaged_headers;
         core.closed.store(true, Ordering::SeqCst);
         *core.close_done.lock() = true;
-        let core = Arc::new(core);
-        let background = Background::idle(&core);
-        Ok((
-            Self {
-                core,
-                background: Arc::new(background),
-            },
-            opening,
-        ))
+        Ok((Self::of(core)?, opening))
     }
 
     /// Opens a namespace, or creates it. Without a snapshot of a clean close the log is read, in parallel.
@@ -67,11 +62,7 @@ impl Namespace {
     /// I/O. Nothing is changed then.
     pub fn open(options: Options) -> Result<(Self, Opening)> {
         options.check()?;
-        let OpenedDevices {
-            devices,
-            created,
-            damaged_headers,
-        } = open_devices(&options)?;
+        let (devices, created, damaged_headers) = open_devices(&options)?;
         let appended = Core::load(options.clone(), devices.clone(), Undurable::Append);
         let (core, mut opening) = match appended {
             Err(Error::NoSpace { .. } | Error::StopWrites { .. }) => {
@@ -89,18 +80,18 @@ impl Namespace {
             // What fails shows in the next write.
             let _ = core.tidy_at_opening();
         }
+        Ok((Self::of(core)?, opening))
+    }
+
+    /// The first handle, with the background threads that the options ask for.
+    fn of(core: Core) -> Result<Self> {
         let core = Arc::new(core);
-        let background = background::start(&core).map_err(DeviceError::io(
-            &core.name,
-            "start the background threads of",
-        ))?;
-        Ok((
-            Self {
-                core,
-                background: Arc::new(background),
-            },
-            opening,
-        ))
+        let start = "start the background threads of";
+        let background = background::start(&core).map_err(DeviceError::io(&core.name, start))?;
+        Ok(Self {
+            core,
+            background: Arc::new(background),
+        })
     }
 }
 
@@ -119,7 +110,7 @@ impl Core {
     /// Brings a namespace into memory.
     pub(crate) fn load(
         options: Options,
-        devices: Vec<Arc<dyn Device>>,
+        devices: Devices,
         undurable: Undurable,
     ) -> Result<(Self, Opening)> {
         let (log, mut known) = log_of(devices, &options)?;
@@ -266,11 +257,9 @@ impl Core {
 }
 
 /// A log over devices that is not started yet, and their state.
-pub(crate) fn log_of(
-    devices: Vec<Arc<dyn Device>>,
-    options: &Options,
-) -> Result<(Log, KnownState)> {
-    let staging = staging_of(&devices);
+pub(crate) fn log_of(devices: Devices, options: &Options) -> Result<(Log, KnownState)> {
+    // That of the first device serves for all.
+    let staging = devices.first().and_then(NamespaceStaging::of).map(Arc::new);
     let newest = newest_state(devices.iter().map(Arc::as_ref));
     let mut volumes = Vec::with_capacity(devices.len());
     for (number, device) in devices.into_iter().enumerate() {
@@ -368,12 +357,12 @@ fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<(Vec<
 }
 
 /// Opens the devices of a namespace to read. Returns how many copies of their headers are damaged, too.
-pub(crate) fn open_read_only(options: &Options) -> Result<(Vec<Arc<dyn Device>>, u64)> {
+pub(crate) fn open_read_only(options: &Options) -> Result<(Devices, u64)> {
     let devices = match &options.storage {
         Storage::Memory => Vec::new(),
         Storage::Devices(devices) => devices.clone(),
         Storage::Files { dir, devices } => {
-            let mut opened: Vec<Arc<dyn Device>> = Vec::with_capacity(*devices);
+            let mut opened: Devices = Vec::with_capacity(*devices);
             for number in 0..*devices {
                 opened.push(Arc::new(FileDevice::open_read_only(&device_path(
                     dir, number,
@@ -409,17 +398,9 @@ fn create_durably(dir: &Path) -> std::io::Result<()> {
     std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// The devices of a namespace that is opened to write.
-struct OpenedDevices {
-    devices: Vec<Arc<dyn Device>>,
-    /// The namespace is new.
-    created: bool,
-    /// Copies of static headers that were not as they were written.
-    damaged_headers: u64,
-}
-
-/// Opens or creates the devices of a namespace to write.
-fn open_devices(options: &Options) -> Result<OpenedDevices> {
+/// Opens or creates the devices of a namespace to write. Returns, too, whether the namespace is new, and how many copies
+/// of static headers were not as they were written.
+fn open_devices(options: &Options) -> Result<(Devices, bool, u64)> {
     let header = |number: usize, count: usize| Header {
         device_id: new_device_id(),
         member: member(options, number, count),
@@ -430,7 +411,7 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
             .now_ms()
             .saturating_add(crate::clock::EPOCH_UNIX_SECONDS * 1000),
     };
-    let (devices, created): (Vec<Arc<dyn Device>>, bool) = match &options.storage {
+    let (devices, created): (Devices, bool) = match &options.storage {
         Storage::Memory => (vec![Arc::new(MemoryDevice::new(&header(0, 1))?)], true),
         Storage::Devices(devices) => (devices.clone(), false),
         Storage::Files { dir, devices } => {
@@ -456,8 +437,8 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
             };
             let in_use = opened.iter().flatten().any(used);
             let mut all = Vec::with_capacity(*devices);
-            for ((number, path), device) in paths.iter().enumerate().zip(opened.iter_mut()) {
-                all.push(match device.take() {
+            for ((number, path), device) in paths.iter().enumerate().zip(opened) {
+                all.push(match device {
                     Some(device) => device,
                     // Of a namespace in use, a missing device is a loss and must not be made up for by an empty one.
                     None if in_use => Arc::new(FileDevice::open(path)?),
@@ -481,9 +462,5 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
     for (device, header) in devices.iter().zip(headers) {
         repair_copies(device.as_ref(), &header)?;
     }
-    Ok(OpenedDevices {
-        devices,
-        created,
-        damaged_headers,
-    })
+    Ok((devices, created, damaged_headers))
 }

@@ -275,30 +275,21 @@ impl<'a> Enterer<'a> {
                 &rivals
             };
             for found in newest {
-                let present = (!is_empty)
-                    .then(|| {
-                        partition.find(found.tag(), |slot| {
-                            if slot.unverified {
-                                let known = self.damaged.at(slot.location);
-                                return known.is_some_and(|(_, digest)| digest == found.digest());
-                            }
-                            let entry = self.log.entry(slot.location, &guard);
-                            entry.is_some_and(|entry| entry.view().has_digest(&found.digest()))
-                        })
-                    })
-                    .flatten();
+                let is_it = |slot: &IndexSlot| {
+                    let known = self.known(slot, &guard);
+                    known.is_some_and(|(_, digest)| digest == found.digest())
+                };
+                let present = if is_empty {
+                    None
+                } else {
+                    partition.find(found.tag(), is_it)
+                };
                 let Some(at) = present else {
                     self.fresh.push((found.head, found.tail));
                     continue;
                 };
                 let present = partition.get(at);
-                let entry = self.log.entry(present.location, &guard);
-                let lsn = if present.unverified {
-                    self.damaged.at(present.location).map(|(lsn, _)| lsn)
-                } else {
-                    entry.as_ref().map(|entry| entry.view().lsn())
-                };
-                let is_newer = lsn.is_none_or(|lsn| {
+                let is_newer = self.known(&present, &guard).is_none_or(|(lsn, _)| {
                     let rank = (lsn, !present.unverified);
                     let precedes = || {
                         let precedence = |at| precedence(self.log, at, &guard);
@@ -313,44 +304,42 @@ impl<'a> Enterer<'a> {
         }
         partition.insert_sorted(&self.fresh);
     }
-}
 
-/// Enters an entry that was durable and is lost: its record answers with an error from now on, unless a newer version of it
-/// is there. The directory has partition and tag only, so a record that shares both would answer with an error, too.
-pub(crate) fn enter_lost(
-    index: &DigestIndex,
-    log: &Log,
-    damaged: &Damaged,
-    at: Appended,
-    identity: u64,
-) {
-    let (number, tag) = split_identity(identity);
-    let guard = epoch::pin();
-    let mut partition = index.lock_partition(number);
-    let lsn_of = |slot: &IndexSlot| {
+    /// Number and digest of the entry that a slot names. `None`: it cannot be read.
+    fn known(&self, slot: &IndexSlot, guard: &Guard) -> Option<(Lsn, Digest)> {
         if slot.unverified {
-            return damaged.at(slot.location).map(|(lsn, _)| lsn);
+            return self.damaged.at(slot.location);
         }
-        let entry = log.entry(slot.location, &guard);
-        entry.map(|entry| entry.view().lsn())
-    };
-    if partition
-        .find(tag, |slot| lsn_of(slot).is_some_and(|lsn| lsn >= at.lsn))
-        .is_some()
-    {
-        return;
+        let entry = self.log.entry(slot.location, guard)?;
+        let view = entry.view();
+        Some((view.lsn(), view.digest()))
     }
-    let slot = IndexSlot {
-        location: at.location,
-        unverified: true,
-        size_units: at.units,
-        void_time: 0,
-        tombstone: false,
-        set_id: 0,
-    };
-    match partition.find(tag, |_| true) {
-        Some(older) => partition.replace(older, slot),
-        None => partition.insert(tag, slot),
+
+    /// Enters an entry that was durable and is lost: its record answers with an error from now on, unless a newer version of it
+    /// is there. The directory has partition and tag only, so a record that shares both would answer with an error, too.
+    pub(crate) fn enter_lost(&self, at: Appended, identity: u64) {
+        let (number, tag) = split_identity(identity);
+        let guard = epoch::pin();
+        let mut partition = self.index.lock_partition(number);
+        let is_newer = |slot: &IndexSlot| {
+            let known = self.known(slot, &guard);
+            known.is_some_and(|(lsn, _)| lsn >= at.lsn)
+        };
+        if partition.find(tag, is_newer).is_some() {
+            return;
+        }
+        let slot = IndexSlot {
+            location: at.location,
+            unverified: true,
+            size_units: at.units,
+            void_time: 0,
+            tombstone: false,
+            set_id: 0,
+        };
+        match partition.find(tag, |_| true) {
+            Some(older) => partition.replace(older, slot),
+            None => partition.insert(tag, slot),
+        }
     }
 }
 

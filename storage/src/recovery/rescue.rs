@@ -6,7 +6,7 @@
 //! the new ones are durable.
 
 use crate::entry::{
-    EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_REAPPENDED, Lsn, is_version,
+    Appended, EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_REAPPENDED, Lsn, is_version,
 };
 use crate::epoch;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::image::delta::{Delta, rebase};
 use crate::index::DigestIndex;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::{BlockId, BlockState, ENTRIES_AT, EndedBlock};
+use crate::log::block::{BlockHeader, BlockId, BlockState, ENTRIES_AT, EndedBlock};
 use crate::log::block_walk::BlockWalk;
 use crate::log::chain::parts_of;
 use crate::log::directory::{Directory, directory_bytes, identity_of, unit_of};
@@ -33,6 +33,7 @@ use std::collections::{HashMap, HashSet};
 const BATCH_BYTES: u64 = 256 << 10;
 
 /// Entries that are written together.
+#[derive(Default)]
 struct RescueBatch {
     headers: Vec<EntryHeader>,
     entries: Assembled,
@@ -40,17 +41,6 @@ struct RescueBatch {
     from: Vec<Location>,
     /// Identities of their records: a delta on one of them needs its new location.
     identities: HashSet<u64>,
-}
-
-impl RescueBatch {
-    fn new() -> Self {
-        Self {
-            headers: Vec::new(),
-            entries: Assembled::new(),
-            from: Vec::new(),
-            identities: HashSet::new(),
-        }
-    }
 }
 
 /// An opening that appends entries again.
@@ -95,8 +85,8 @@ impl Recovered {
             young,
             written: 0,
             whole_to: log.syncer().durable_lsn(),
-            lane: LaneState::unstaged(),
-            batch: RescueBatch::new(),
+            lane: LaneState::new(0, None),
+            batch: RescueBatch::default(),
             moved: HashMap::new(),
         };
         rescue.run()?;
@@ -237,15 +227,17 @@ impl EndOfBlock {
         let Some(volume) = log.volumes().get(id.device).filter(|_| self.is_new) else {
             return Ok(());
         };
-        let ended = EndedBlock {
+        let ended = Some(EndedBlock {
             units: unit_of(self.end),
             entries: self.entries,
             last_lsn: self.last_lsn,
-        };
-        volume.end_block(&self.block.header, ended)?;
+        });
+        let header = self.block.header;
+        volume.write_block_header(&BlockHeader { ended, ..header })?;
         if let Some(state) = volume.block(id.index) {
+            state.set_ended(ended);
             let filled = unit_of(self.end.saturating_sub(ENTRIES_AT));
-            state.note_closed(filled, self.block.header.sequence);
+            state.note_closed(filled, header.sequence);
         }
         Ok(())
     }
@@ -291,8 +283,7 @@ impl Rescue<'_> {
             return Err(Error::damaged_at(young.location));
         };
         let identity = identity_of(&header.digest);
-        let span = u64::from(header.span_units) * UNIT_BYTES;
-        let is_full = self.batch.entries.bytes() + span > BATCH_BYTES;
+        let is_full = self.batch.entries.bytes() + header.span_bytes() > BATCH_BYTES;
         if is_full || self.batch.identities.contains(&identity) {
             self.write()?;
         }
@@ -370,14 +361,13 @@ impl Rescue<'_> {
         if let Some(end) = headers.find(|header| header.flags & FLAG_HAS_NEXT == 0) {
             self.whole_to = self.whole_to.max(end.lsn.0);
         }
-        let batch = std::mem::replace(&mut self.batch, RescueBatch::new());
+        let batch = std::mem::take(&mut self.batch);
         // Every entry of the index is counted later.
         self.log.release(location, unit_of(batch.entries.bytes()));
         let mut enterer = Enterer::new(self.index, self.log, &self.recovered.damaged);
-        let mut at = location.offset_bytes();
-        for (header, from) in batch.headers.iter().zip(&batch.from) {
-            let to = Location::new(location.device(), at);
-            at += u64::from(header.span_units) * UNIT_BYTES;
+        let moved = Appended::side_by_side(location, &batch.headers);
+        let entries = batch.headers.iter().zip(&batch.from);
+        for ((header, from), to) in entries.zip(moved.map(|moved| moved.location)) {
             self.moved.insert(*from, to);
             if is_version(header.kind) {
                 let found = FoundEntry::new(to, header, header.digest.as_bytes(), false);

@@ -106,7 +106,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             Some(header) if header.kind == EntryKind::Filler => {
                 self.last_lsn = header.lsn.0;
                 // Below it there may be sectors of a directory that an interrupted recovery wrote.
-                self.directory_at = at + u64::from(header.span_units) * UNIT_BYTES;
+                self.directory_at = at + header.span_bytes();
                 None
             }
             Some(header) => self.entry(at, &header),
@@ -116,7 +116,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// An entry with a header that holds.
     fn entry(&mut self, at: u64, header: &EntryHeader) -> Option<u64> {
-        let span = u64::from(header.span_units) * UNIT_BYTES;
+        let span = header.span_bytes();
         self.reach(at + span);
         let offset = self.offset(at);
         // Large entries need no help: the processor guesses how their lines follow each other.

@@ -76,6 +76,12 @@ impl Verification {
             || self.damaged_bytes > 0
     }
 
+    /// Counts a header or a directory, and lists it.
+    fn note_header(&mut self, device: usize, offset: u64, bytes: u64, what: String) {
+        self.damaged_headers += 1;
+        self.note(device, offset, bytes, what);
+    }
+
     fn note(&mut self, device: usize, offset: u64, bytes: u64, what: String) {
         if self.places.len() < PLACES_MAX {
             self.places.push(Damage {
@@ -111,13 +117,8 @@ impl Namespace {
         };
         for volume in log.volumes() {
             for (offset, bytes, what) in damaged_parts(volume.device().as_ref()) {
-                found.damaged_headers += 1;
-                found.note(
-                    volume.number(),
-                    offset,
-                    bytes,
-                    format!("{what}, changed since it was written"),
-                );
+                let what = format!("{what}, changed since it was written");
+                found.note_header(volume.number(), offset, bytes, what);
             }
         }
         let flaws = &mut recovered.flaws;
@@ -135,19 +136,14 @@ impl Namespace {
             if let Some(volume) = log.volumes().get(id.device)
                 && let Some(block) = volume.block(id.index)
                 && let life = BlockLife::of(volume, id, block)
-                && walk.lines_of(life, block, durable_entries).is_none()
+                && walk.lines_of(life, durable_entries).is_none()
             {
-                found.damaged_headers += 1;
-                let (what, first) = (
-                    format!("directory of block {}", id.index),
-                    SECTOR_BYTES as u64,
+                let first = SECTOR_BYTES as u64;
+                let what = format!(
+                    "directory of block {}, changed since it was written",
+                    id.index
                 );
-                found.note(
-                    id.device,
-                    life.end() - first,
-                    first,
-                    what + ", changed since it was written",
-                );
+                found.note_header(id.device, life.end() - first, first, what);
             }
         }
         for partition in 0..PARTITIONS {
@@ -222,14 +218,13 @@ impl Verification {
                 self.note(id.device, offset, *bytes, what.to_owned());
             }
             Flaw::Header { lost, .. } => {
-                self.damaged_headers += 1;
                 let what = if *lost {
                     "unreadable: what lies in the block is lost"
                 } else {
                     "changed since it was written: its mirror holds"
                 };
                 let what = format!("header of block {}, {what}", id.index);
-                self.note(id.device, offset, BLOCK_HEADER_BYTES, what);
+                self.note_header(id.device, offset, BLOCK_HEADER_BYTES, what);
             }
         }
     }

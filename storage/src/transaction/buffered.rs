@@ -1,8 +1,8 @@
 //! A version of a record that is not stored yet.
 
-use crate::bytes::Varint;
 use crate::digest::Digest;
-use crate::entry::{EntryHeader, EntryView, FLAG_KEYED, RawHeader, blank_header};
+use crate::entry::{EntryView, NewEntry, RawHeader};
+use crate::log::chain::image_header;
 use crate::record_lock::NewVersion;
 
 /// A version of a record in memory, which reads as a stored one does.
@@ -33,26 +33,11 @@ impl BufferedVersion {
     /// Copies a version of the record with this digest.
     #[must_use]
     pub fn new(digest: &Digest, version: &NewVersion<'_>) -> Self {
-        let key = version.key.unwrap_or_default();
-        let mut body = Vec::with_capacity(10 + key.len() + version.payload.len());
-        if version.key.is_some() {
-            body.extend_from_slice(Varint::new(key.len()).bytes());
-            body.extend_from_slice(key);
-        }
-        body.extend_from_slice(version.payload);
-        let header = EntryHeader {
-            flags: if version.key.is_some() { FLAG_KEYED } else { 0 },
-            span_units: EntryHeader::span_for(body.len()),
-            generation: version.generation,
-            last_update_ms: version.last_update_ms,
-            void_time: version.void_time,
-            set_id: version.set_id,
-            digest: *digest,
-            body_bytes: body.len() as u32,
-            ..blank_header()
-        };
+        let mut entry = NewEntry::new(version.header(digest), version.key, version.payload);
+        let (header, body) = entry.parts();
+        let body = body.concat();
         Self {
-            raw: header.encode_unchecked(),
+            raw: image_header(*header, body.len()),
             body,
         }
     }

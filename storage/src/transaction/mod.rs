@@ -124,7 +124,8 @@ impl Namespace {
     ) -> Result<Vec<GroupMember<'n, 'c>>> {
         let core = &*self.core;
         check_order(writes.iter().map(|write| &write.seen.digest))?;
-        core.check_open_to_read()?;
+        // A namespace that is closed can still be read.
+        core.check_not_forked()?;
         let ends = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let limit = ends.map_or(WaitLimit::Never, WaitLimit::At);
         let mut locked: Vec<GroupMember<'n, 'c>> = Vec::with_capacity(writes.len());
@@ -177,7 +178,7 @@ impl Namespace {
                 let lock = lock_beside(&self.core, others, digest, limit);
                 let lock = lock.map_err(|error| (*digest, error))?;
                 // The first wait sets the end of all.
-                limit = lock.limit();
+                limit = lock.limit;
                 locked.push((lock, None));
             }
         }
@@ -334,14 +335,6 @@ impl Core {
             };
         }
         Err(ConflictCause::Locked)
-    }
-
-    /// As [`Core::check_open`], for who may write nothing: a namespace that is closed can still be read.
-    fn check_open_to_read(&self) -> Result<()> {
-        match self.fork.is_child() {
-            true => self.check_open(),
-            false => Ok(()),
-        }
     }
 }
 

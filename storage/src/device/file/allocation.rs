@@ -8,11 +8,25 @@ use std::os::unix::fs::MetadataExt;
 
 /// Puts disk space behind a range; does nothing where the file system cannot.
 pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    change_space(file, FallocateFlags::empty(), offset, len)
+}
+
+/// Gives the disk space of a range back; does nothing where the file system cannot.
+pub(super) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    change_space(file, flags, offset, len)
+}
+
+fn change_space(file: &File, flags: FallocateFlags, offset: u64, len: u64) -> io::Result<()> {
     if len == 0 {
         return Ok(());
     }
-    let allocate = || fallocate(file, FallocateFlags::empty(), offset, len);
-    ok_if_unsupported(rustix::io::retry_on_intr(allocate))
+    let done = rustix::io::retry_on_intr(|| fallocate(file, flags, offset, len));
+    if is_unsupported(&done) {
+        Ok(())
+    } else {
+        Ok(done?)
+    }
 }
 
 /// Returns the disk space that a file takes, in bytes; 0 if the system does not say.
@@ -41,14 +55,6 @@ pub(super) fn refused(
             wanted_bytes: to,
             cause,
         }
-    }
-}
-
-pub(super) fn ok_if_unsupported(done: rustix::io::Result<()>) -> io::Result<()> {
-    if is_unsupported(&done) {
-        Ok(())
-    } else {
-        Ok(done?)
     }
 }
 

@@ -27,29 +27,17 @@ pub(super) struct FileStaging {
 }
 
 impl FileStaging {
-    /// Opens the staging file of a new device and forgets its content. `None` if stores into its
-    /// memory could fail.
-    pub(super) fn open_empty(device: &Path) -> Result<Option<Self>, DeviceError> {
-        Self::open_file(device, true, true)
-    }
-
     /// Opens the staging file, and creates it if it is missing. `None` if stores into its memory
     /// could fail.
     ///
-    /// After `was_closed` its content is not needed, and it may be emptied.
-    pub(super) fn open(device: &Path, was_closed: bool) -> Result<Option<Self>, DeviceError> {
-        Self::open_file(device, false, was_closed)
-    }
-
-    fn open_file(
+    /// That of a new device (`is_new`) is emptied. After `was_closed` its content is not needed, and it
+    /// may be.
+    pub(super) fn open(
         device: &Path,
         is_new: bool,
         was_closed: bool,
     ) -> Result<Option<Self>, DeviceError> {
-        let path = path_of(device).map_err(DeviceError::io(
-            &device.display().to_string(),
-            "find the staging file of",
-        ))?;
+        let path = path_of(device)?;
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
         let file = options
@@ -89,8 +77,7 @@ impl FileStaging {
 
     /// Copies the staging file into memory of this process. `None` if there is no such file.
     pub(super) fn copy(device: &Path) -> Result<Option<Self>, DeviceError> {
-        let name = device.display().to_string();
-        let path = path_of(device).map_err(DeviceError::io(&name, "find the staging file of"))?;
+        let path = path_of(device)?;
         let name = path.display().to_string();
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -168,8 +155,11 @@ impl FileStaging {
 
 /// Returns the path of a device's staging file: beside the file itself, by any link that
 /// was named.
-fn path_of(device: &Path) -> io::Result<PathBuf> {
-    let mut path: OsString = std::fs::canonicalize(device)?.into();
+fn path_of(device: &Path) -> Result<PathBuf, DeviceError> {
+    let name = device.display().to_string();
+    let real = std::fs::canonicalize(device);
+    let real = real.map_err(DeviceError::io(&name, "find the staging file of"))?;
+    let mut path: OsString = real.into();
     path.push(".staging");
     Ok(path.into())
 }

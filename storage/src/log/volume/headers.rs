@@ -1,10 +1,9 @@
 //! The headers of blocks and their mirrors, as they are on the device.
 
 use super::Volume;
-use crate::device::DeviceError;
+use crate::device::{DeviceError, DeviceResult};
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, EndedBlock, HeaderCopy, MIRROR_AT,
-    RawBlockHeader,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, HeaderCopy, MIRROR_AT, RawBlockHeader,
 };
 use crate::log::staging::PAGE_BYTES;
 
@@ -50,22 +49,8 @@ impl Volume {
         BlockUse::judge(own, mirror, next_block, is_known_used)
     }
 
-    /// Notes in the header of a block, and in its state, that an opening has ended it.
-    pub(crate) fn end_block(
-        &self,
-        header: &BlockHeader,
-        ended: EndedBlock,
-    ) -> Result<(), DeviceError> {
-        let ended = Some(ended);
-        self.write_block_header(&BlockHeader { ended, ..*header })?;
-        if let Some(block) = self.block(header.index) {
-            block.set_ended(ended);
-        }
-        Ok(())
-    }
-
     /// Makes the device long enough for the mirror of a block's header. Costs no disk space.
-    pub(crate) fn reach_mirror(&self, index: u32) -> Result<(), DeviceError> {
+    pub(crate) fn reach_mirror(&self, index: u32) -> DeviceResult<()> {
         let end = self.mirror_block(index).offset_bytes() + PAGE_BYTES;
         if self.device.len_bytes() < end {
             self.device.extend(end)?;
@@ -76,7 +61,7 @@ impl Volume {
     /// Writes the header of a block and its mirror. A free block needs no copy beyond the end of the device, and on a
     /// full disk one copy is enough. But a copy that was never durable must go: it would be believed once younger
     /// blocks are.
-    pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
+    pub(crate) fn write_block_header(&self, header: &BlockHeader) -> DeviceResult<()> {
         let _one_at_a_time = self.headers.lock();
         let (raw, is_free) = (header.encode(), header.incarnation == 0);
         let own = self.block_id(header.index).offset_bytes();
