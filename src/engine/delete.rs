@@ -60,6 +60,21 @@ impl NamespaceCore {
             }
             found => found?.filter(|entry| !expired(entry, now_ms)),
         };
+        Ok(JudgedDeletion {
+            loses_shards: self.judge_live_deletion(target, policy, live, now_ms)?,
+            damage: None,
+        })
+    }
+
+    /// Judges the deletion of a record that lives for its writer, and returns whether shards are lost with it: a wire
+    /// transaction's own version lives for it until its end.
+    pub(super) fn judge_live_deletion(
+        &self,
+        target: &WriteTarget<'_>,
+        policy: &WritePolicy,
+        live: Option<EntryView<'_>>,
+        now_ms: u64,
+    ) -> Result<bool, WriteRefusal> {
         let Some(live) = live else {
             return Err(Error::not_found().into());
         };
@@ -73,10 +88,7 @@ impl NamespaceCore {
             if role == ShardRole::Root {
                 target.check_root(ShardLoss::Now)?;
             }
-            Ok(JudgedDeletion {
-                loses_shards: role == ShardRole::Root,
-                damage: None,
-            })
+            Ok(role == ShardRole::Root)
         };
         judge().map_err(WriteRefusal::having_found(Some(metadata_of(&live))))
     }

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::index::{IndexComponent, IndexDefinition};
 use crate::record::KeyHash;
 
-use super::activity::{NamespaceStats, OperationKind};
+use super::activity::NamespaceStats;
 use super::changes::Changes;
 use super::config::NamespaceConfig;
 #[cfg(feature = "monitor")]
@@ -78,7 +78,7 @@ impl Namespace {
 
     /// Counts an operation of a wire client that has ended: a query, a batch.
     #[cfg(feature = "server")]
-    pub(crate) fn note_operation(&self, kind: OperationKind, began: std::time::Instant) {
+    pub(crate) fn note_operation(&self, kind: super::OperationKind, began: std::time::Instant) {
         self.core.activity.begin(kind);
         self.core.activity.end(kind, Some(began), None);
     }

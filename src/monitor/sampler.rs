@@ -186,11 +186,17 @@ fn sample_namespace(
         let seen = (hot.waits, hot.busy, generation);
         counts.hot.insert(hot.digest, seen);
         if place < most {
-            roots.extend(
-                looked
-                    .as_ref()
-                    .and_then(|looked| root(namespace, hot, looked)),
-            );
+            let found = looked
+                .as_ref()
+                .and_then(|looked| root(namespace, hot, looked));
+            if let Some((digest, root)) = found {
+                // A companion knows its root's key, which the root itself may not.
+                if hot.digest == digest && hot.key.is_none() {
+                    roots.entry(digest).or_insert(root);
+                } else {
+                    roots.insert(digest, root);
+                }
+            }
             let rates = before.map(|(before, interval)| (before, &counts, interval));
             snapshot.hot.push(hot_snapshot(hot, looked, rates));
         }

@@ -67,7 +67,7 @@ fn shards_audits_roots_and_companions_of_a_cluster() {
             .unwrap()
             .contains("alice")
     );
-    assert!(refused(&[&host[..], &["carol"]].concat()).contains("carol"));
+    assert!(refused(&[&host[..], &["--key", "carol"]].concat()).contains("carol"));
     // A companion is lost.
     let companion = collections[0]["companions"][0]["key"].as_str().unwrap();
     let records = cluster.records("followers").unwrap();

@@ -54,6 +54,23 @@ fn each_state_of_a_transaction_answers_each_command() {
 }
 
 #[test]
+fn a_transaction_deletes_its_own_record_beyond_its_time_to_live() {
+    let clock = Arc::new(ManualClock::at(1_000_000_000));
+    let store = namespaces().clock(Arc::clone(&clock) as _).open().unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    let mut txn = Txn::new(7);
+    let put = Message::put(1, "i", 1).ttl(1);
+    assert_eq!(txn.write(&mut wire, 1, put).code, 0);
+    clock.advance_ms(3_000);
+    assert_eq!(txn.get(&mut wire, 1).code, 0);
+    assert_eq!(txn.delete(&mut wire, 1).code, 0);
+    assert_eq!(txn.get(&mut wire, 1).code, 2);
+    assert_eq!(txn.commit(&mut wire), 0);
+    assert_eq!(wire.ask(&Message::get(1)).code, 2);
+}
+
+#[test]
 fn a_transaction_whose_time_is_over_holds_nobody_up() {
     let (_handle, mut wire, clock) = in_each_state();
     let told = wire.info("namespace/test\n").remove(0);

@@ -155,8 +155,8 @@ impl Namespace {
         let target = address.target(self.set_number(address.set), write.filter);
         let deleted = self.keep_provisional(write, |live, now_ms| {
             let core = &self.core;
-            let judged = core.judge_deletion(&target, write.policy, Ok(live), now_ms)?;
-            Ok((None, judged.loses_shards, ()))
+            let loses_shards = core.judge_live_deletion(&target, write.policy, live, now_ms)?;
+            Ok((None, loses_shards, ()))
         })?;
         Ok(deleted.0)
     }

@@ -261,18 +261,26 @@ fn differ_throughout(old: &[u8], new: &[u8]) -> bool {
 
 /// Numbers at the front that have all grown by the same, perhaps behind one that came or went: as many as there are.
 fn raised_numbers(old: &[u8], new: &[u8]) -> Option<(usize, usize, Option<Raised>)> {
-    let ways = [2, 4].into_iter().flat_map(|width| {
-        let ways = [(0, 0), (0, width), (width, 0)];
-        ways.map(|(removed, inserted)| (width, removed, inserted))
-    });
-    let found = ways.filter_map(|(width, removed, inserted)| {
-        let raised = raised_run(old.get(removed..)?, new.get(inserted..)?, width)?;
-        Some((removed, inserted, raised))
-    });
-    let longest = found.max_by_key(|(_, _, raised)| raised.bytes());
+    // Loops, since a chain of closures is not always inlined: this is tried for each put of another value.
+    let mut longest: Option<(usize, usize, Raised)> = None;
+    for width in [2, 4] {
+        for (removed, inserted) in [(0, 0), (0, width), (width, 0)] {
+            let (Some(old), Some(new)) = (old.get(removed..), new.get(inserted..)) else {
+                continue;
+            };
+            let Some(raised) = raised_run(old, new, width) else {
+                continue;
+            };
+            let known = longest.as_ref().map_or(0, |(_, _, known)| known.bytes());
+            if raised.bytes() >= known {
+                longest = Some((removed, inserted, raised));
+            }
+        }
+    }
     longest.map(|(removed, inserted, raised)| (removed, inserted, Some(raised)))
 }
 
+#[inline(always)]
 fn raised_run(old: &[u8], new: &[u8], width: usize) -> Option<Raised> {
     let growth = |(old, new): (&[u8], &[u8])| match width {
         2 => Some(u32::from(u16_of(new)?.wrapping_sub(u16_of(old)?))),

@@ -492,11 +492,14 @@ impl HotTarget {
                 None => 0,
             };
             counts.insert(*route, count);
-            // A value without room for its write's number says nothing.
-            if let Some(last) = found.value(0).and_then(put_history::number) {
+            // A payload without room for its write's number says nothing.
+            let is_put = self.case.settings.write == Write::Put && count > 0;
+            if is_put && self.payload.len() >= put_history::NUMBER_BYTES {
                 let known = ledger.puts.get(route).cloned();
                 let known = known.or_else(|| self.puts.of(route)).unwrap_or_default();
-                let may_be = known.may_be_last(last) || ledger.in_doubt.contains(&last);
+                let last = found.value(0).and_then(put_history::number);
+                let may_be = last
+                    .is_some_and(|last| known.may_be_last(last) || ledger.in_doubt.contains(&last));
                 replaced += u64::from(!may_be);
             }
         }

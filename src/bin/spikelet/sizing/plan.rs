@@ -146,10 +146,12 @@ fn planned(need: &Need, entries: u64, entry_bytes: u64) -> CollectionPlan {
         _ => "hash-shards",
     };
     let why = why(&advice, by_time.as_ref(), entries, entry_bytes);
+    advice.sentence.clone_from(&why);
     let mut judged = *need;
     if let Some(time) = &by_time {
         judged.total_bytes = time.bucket_bytes_p99;
         (advice.shards, advice.shards_pow2) = (time.hash_shards, time.hash_shards);
+        advice.shards_p99 = time.hash_shards;
         advice.largest_shard_bytes = judged.largest_shard(judged.total_bytes, time.hash_shards);
     }
     let instruction = instruction(pattern, advice.shards_pow2, by_time.as_ref());
