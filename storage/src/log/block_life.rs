@@ -392,7 +392,7 @@ mod tests {
         // A wish ends the rest at once.
         let wants_next = |rest_s| {
             let until = Instant::now() + Duration::from_secs_f64(rest_s);
-            log.space().rest(until) == RestEnd::NextWanted
+            log.space().rest(until, true) == RestEnd::NextWanted
         };
         fill(1);
         assert!(!wants_next(0.001));

@@ -283,15 +283,15 @@ impl Space {
             || self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// Rests until `until`, or until there is something to do before.
-    pub(crate) fn rest(&self, until: Instant) -> RestEnd {
+    /// Rests until `until`, or until there is something to do before. `seen_tight`: the caller knows that space is short; else
+    /// that ends the rest, also where it was short before the rest began.
+    pub(crate) fn rest(&self, until: Instant, seen_tight: bool) -> RestEnd {
         let mut blocks = self.blocks.lock();
-        let was_tight = self.is_tight(&blocks);
         loop {
             if blocks.waits_ended {
                 return RestEnd::WaitsEnded;
             }
-            if Instant::now() >= until || (!was_tight && self.is_tight(&blocks)) {
+            if Instant::now() >= until || (!seen_tight && self.is_tight(&blocks)) {
                 return RestEnd::Due;
             }
             if blocks.wants_next {

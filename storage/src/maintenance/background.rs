@@ -60,6 +60,7 @@ impl Core {
             effort => self.empty_next(effort, u64::MAX).unwrap_or(None),
         };
         let tight = self.log.space().usage().tight;
+        rhythm.seen_tight = tight;
         epoch::advance();
         let due = now >= rhythm.next_checkpoint;
         let freed = self.free_emptied(tight || due).unwrap_or(0);
@@ -132,6 +133,8 @@ struct Rhythm {
     /// The last number in the log, and since when it has been that.
     last_lsn: u64,
     quiet_since: Instant,
+    /// Space was short at the last tick.
+    seen_tight: bool,
     /// Nothing was left to do when the idle store was looked at last.
     is_tidy: bool,
     /// How many tombstones the last look has left.
@@ -148,6 +151,7 @@ impl Rhythm {
             next_checkpoint: now,
             last_lsn: 0,
             quiet_since: now,
+            seen_tight: false,
             is_tidy: false,
             tombstones_kept: 0,
         }
@@ -220,7 +224,7 @@ fn tidy_loop(core: &Core) {
     loop {
         core.log.prepare_next();
         // The rate limit holds only until space is short.
-        match core.log.space().rest(until) {
+        match core.log.space().rest(until, rhythm.seen_tight) {
             RestEnd::WaitsEnded => return,
             RestEnd::NextWanted => {}
             RestEnd::Due => until = after(core.tick(&mut rhythm, Instant::now())),
@@ -413,6 +417,30 @@ mod tests {
                 "{versions} versions, one of {deleted} left: {records} bytes live, {before} on disk, then {after}"
             );
         }
+    }
+
+    #[test]
+    fn space_that_became_short_before_the_rest_ends_it() {
+        let namespace = open(Options {
+            background: false,
+            write_lanes: 1,
+            ..Options::new("test", Storage::Memory)
+        });
+        let space = namespace.core.log.space();
+        for record in 0.. {
+            if space.usage().tight {
+                break;
+            }
+            let version = NewVersion {
+                payload: &[1; 100 << 10],
+                ..VERSION
+            };
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            lock.put(&version).unwrap();
+        }
+        let far = after(Duration::from_secs(60));
+        assert_eq!(space.rest(far, false), RestEnd::Due);
+        assert!(Instant::now() < far, "rested although space is short");
     }
 
     #[test]
