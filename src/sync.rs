@@ -7,6 +7,10 @@
 
 pub(crate) mod guards;
 
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(not(shuttle))]
@@ -16,6 +20,19 @@ pub(crate) use std::sync::atomic;
 pub(crate) use model::{Mutex, RwLock};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic;
+
+/// Wakes the calling thread, which parks until then.
+pub(crate) fn waker_of_this_thread() -> Waker {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
 
 #[cfg(shuttle)]
 mod model {

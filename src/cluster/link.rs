@@ -8,8 +8,8 @@ use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll};
+use std::thread;
 use std::time::Instant;
 
 use aerospike::{AdminPolicy, Client, Version};
@@ -22,7 +22,7 @@ use tokio::task::unconstrained;
 use super::failure::{FailedCall, of_cluster};
 use crate::error::ClusterFailure;
 use crate::query::IndexComponent;
-use crate::{Error, Operation, Result, WritePolicy};
+use crate::{Error, Operation, Result, WritePolicy, sync};
 
 /// What a record may take where the cluster does not say.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
@@ -213,15 +213,9 @@ pub(super) async fn run<F: Future>(
 
 /// Waits for a future. The thread is parked, so it may be one that runs tasks itself.
 pub(super) fn wait<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
     // The budget of a task that waits here would never be filled up again.
     let mut future = pin!(unconstrained(future));
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = sync::waker_of_this_thread();
     let mut cx = Context::from_waker(&waker);
     let how = match CALLING.get() {
         Calling::MayBlock => Calling::MayBlock,

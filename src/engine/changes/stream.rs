@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{
@@ -14,7 +14,7 @@ use super::change::{Change, ChangeBatch, ChangeKind, time_of};
 use super::options::ChangeOptions;
 use crate::engine::core::{NamespaceCore, record_of};
 use crate::record::{Key, Record};
-use crate::{Error, Result};
+use crate::{Error, Result, sync};
 
 /// The digest of changes without a record.
 const NO_DIGEST: [u8; Digest::LEN] = [0; Digest::LEN];
@@ -81,7 +81,7 @@ impl ChangeStream {
     /// [`Error::Storage`] if the store was closed: all changes have been returned.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let waker = sync::waker_of_this_thread();
         let mut context = Context::from_waker(&waker);
         loop {
             if let Poll::Ready(batch) = self.poll_open(most, &mut context) {
@@ -285,14 +285,5 @@ impl Future for NextBatch<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let most = self.most;
         self.stream.poll_batch(most, context)
-    }
-}
-
-/// Wakes a thread that is parked.
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

@@ -17,7 +17,7 @@ use crate::engine::simulated::Chance;
 use crate::record::SUBKEYS;
 use crate::relation::{Layout, OnDelete};
 use crate::{Error, Result};
-use naive::{Edit, World};
+use naive::{Edit, NaiveWorld};
 use store::{PEOPLE, START_SECOND, Subject};
 
 const PERSONS: i64 = 7;
@@ -58,12 +58,12 @@ enum Reopening {
     PowerLost,
 }
 
-struct Run {
+struct ModelRun {
     chance: Chance,
     subject: Subject,
-    world: World,
+    world: NaiveWorld,
     /// The states that a power failure may leave: the one at the last sync, and all later ones.
-    recent: Vec<World>,
+    recent: Vec<NaiveWorld>,
     steps: Vec<Step>,
 }
 
@@ -88,7 +88,7 @@ fn relations_shards_indexes_and_plain_calls_agree() {
     // Further seeds show whether it is one fault or several.
     let mut failed = Vec::new();
     for seed in seeds {
-        let run = || Run::new(seed).run(seed, is_single);
+        let run = || ModelRun::new(seed).run(seed, is_single);
         if std::panic::catch_unwind(run).is_err() {
             failed.push(seed);
         }
@@ -99,7 +99,7 @@ fn relations_shards_indexes_and_plain_calls_agree() {
     assert!(failed.is_empty(), "repeat it by SPIKELET_SEED: {failed:?}");
 }
 
-impl Run {
+impl ModelRun {
     fn new(seed: u64) -> Self {
         let layout = match seed % 3 {
             0 => Layout::key_list("notes"),
@@ -112,7 +112,7 @@ impl Run {
         }
         let detaches = seed.is_multiple_of(2);
         let subject = Subject::new(layout, detaches);
-        let world = World {
+        let world = NaiveWorld {
             now: subject.observe(),
             detaches,
             last_seconds: Default::default(),
@@ -430,7 +430,8 @@ impl Run {
         if reopening == Reopening::PowerLost {
             let (seen, last_seconds) = (self.subject.observe(), self.subject.last_seconds());
             // Two states that look alike may have other times to live.
-            let is_left = |world: &&World| world.now == seen && world.last_seconds == last_seconds;
+            let is_left =
+                |world: &&NaiveWorld| world.now == seen && world.last_seconds == last_seconds;
             let left = self.recent.iter().rev().find(is_left);
             let Some(left) = left else {
                 let states = self

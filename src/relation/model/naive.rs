@@ -47,7 +47,7 @@ pub(super) struct Naive {
 
 /// The model with what pages do not show.
 #[derive(Clone, Debug)]
-pub(super) struct World {
+pub(super) struct NaiveWorld {
     pub(super) now: Naive,
     /// Whether a delete takes the edges of its record along, or is refused for them.
     pub(super) detaches: bool,
@@ -121,7 +121,7 @@ impl Naive {
     }
 }
 
-impl World {
+impl NaiveWorld {
     /// Returns whether an edit is to be refused, since it deletes a record with edges.
     pub(super) fn is_refused(&self, edit: Edit) -> bool {
         matches!(edit, Edit::Delete(person) | Edit::Dismiss(person)

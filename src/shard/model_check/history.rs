@@ -38,11 +38,11 @@ struct Known {
 
 /// What is known of the collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct History {
+pub(crate) struct CallHistory {
     elements: Vec<Known>,
 }
 
-impl History {
+impl CallHistory {
     /// Returns the history of a collection of `count` elements, which holds those of `there`.
     pub(crate) fn new(count: u8, there: Elements) -> Self {
         let elements = (0..count).map(|element| Known {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_no_order_explains_is_found_out() {
-        let mut history = History::new(1, 0);
+        let mut history = CallHistory::new(1, 0);
         history.begin(0, 0, Call::Add);
         history.begin(1, 0, Call::Contains);
         // The add is under way: it may be seen, but then it has happened.
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn calls_under_way_may_take_effect_in_any_order() {
         for answer in [true, false] {
-            let mut history = History::new(1, 1);
+            let mut history = CallHistory::new(1, 1);
             history.begin(0, 0, Call::Remove);
             history.begin(1, 0, Call::Add);
             assert!(history.end(0, 0, Some(true)));

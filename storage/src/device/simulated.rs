@@ -29,8 +29,8 @@ use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, STAGING_BYTES}
 use chance::Coin;
 pub use disk::SECTOR_BYTES;
 use disk::{
-    Counts, Disk, FreshPages, Page, SECTORS_A_PAGE, ZEROS, is_failing, pages_of, sectors_of,
-    touched_sectors,
+    Disk, DiskCounts, DiskPage, FreshPages, SECTORS_A_PAGE, ZEROS, is_failing, pages_of,
+    sectors_of, touched_sectors,
 };
 use mapping::{fill_zeros, load, load_page, store, store_changes};
 
@@ -121,12 +121,12 @@ impl SimulatedDevice {
             unreadable: Vec::new(),
             chance: Coin::fair(header.device_id),
             boot: 1,
-            counts: Counts::default(),
+            counts: DiskCounts::default(),
         };
         let device = Self::with_disk(disk, header.max_bytes, HEADER_BYTES, has_staging)?;
         write_header(&device, header)?;
         device.sync()?;
-        device.disk.lock().counts = Counts::default();
+        device.disk.lock().counts = DiskCounts::default();
         Ok(device)
     }
 
@@ -328,7 +328,7 @@ impl SimulatedDevice {
         disk: &Disk,
         coin: &mut Coin,
         atomicity: Atomicity,
-    ) -> Vec<(u64, Page)> {
+    ) -> Vec<(u64, DiskPage)> {
         let Some(staging) = &self.staging else {
             return Vec::new();
         };
@@ -351,7 +351,7 @@ impl SimulatedDevice {
         disk.staging_allocated.iter().map(mix).collect()
     }
 
-    fn fill_staging(&self, pages: &[(u64, Page)]) {
+    fn fill_staging(&self, pages: &[(u64, DiskPage)]) {
         if let Some(staging) = &self.staging {
             for (page, content) in pages {
                 store(staging, page * PAGE_BYTES, content);

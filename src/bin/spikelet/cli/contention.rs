@@ -17,9 +17,8 @@ use super::interrupt::on_interrupt;
 use super::page::{PageFile, empty, unwritable, writable};
 use super::print::{ProgressUnit, emit, emit_form, note, progress};
 use crate::contention::{
-    Arrivals, Case, Criteria, FinishedRun, Interruption, Measurement, OtherRun, Place,
-    RowCondition, RowLayout, SCHEMA_VERSION, Settings, check_stored, measure_until,
-    write_histograms,
+    Arrivals, Case, Criteria, FinishedRun, Interruption, Measurement, OtherRun, RowCondition,
+    RowLayout, RowPlace, SCHEMA_VERSION, Settings, check_stored, measure_until, write_histograms,
 };
 use crate::failure::{CommandFailure, Result};
 use crate::units;
@@ -289,7 +288,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
     }
     let stop = on_interrupt("the report is made of what was measured")?;
     let began = began(&settings);
-    let place = Place::Embedded;
+    let place = RowPlace::Embedded;
     #[cfg(feature = "cluster")]
     let place = reached.map_or(Ok(place), |reached| reached.claim())?;
     let (measured, interruption) = measure_all(&cases, &place, repeats, &stop)?;
@@ -343,7 +342,7 @@ fn began(settings: &Settings) -> SystemTime {
 /// rows measured before are returned with it.
 fn measure_all(
     cases: &[Case],
-    place: &Place,
+    place: &RowPlace,
     repeats: usize,
     stop: &AtomicBool,
 ) -> Result<(Vec<Measurement>, Option<Interruption>)> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use spikelet::relation::ManyToMany;
 use spikelet::{Namespace, NamespaceConfig, RetryPolicy, Store, WritePolicy};
 
-use self::graph::{Edge, generate, parse};
+use self::graph::{Follow, generate, parse};
 use super::CommandOutcome;
 use super::interrupt::INTERRUPTED;
 use super::page::empty;
@@ -84,7 +84,7 @@ struct DemoFigures {
 
 impl DemoArguments {
     /// Returns the graph, read or generated, and a description of its source.
-    fn graph(&self) -> Result<(Vec<Edge>, String)> {
+    fn graph(&self) -> Result<(Vec<Follow>, String)> {
         let Some(file) = &self.edges else {
             return Ok((
                 generate(self.nodes),
@@ -184,7 +184,7 @@ fn threads() -> usize {
 }
 
 /// Loads all edges, in the order of the graph.
-fn load(follows: &ManyToMany<Namespace>, edges: &[Edge]) -> Result<DemoFigures> {
+fn load(follows: &ManyToMany<Namespace>, edges: &[Follow]) -> Result<DemoFigures> {
     // A full device stays full, so it is not tried for ever.
     let patience = RetryPolicy::default()
         .max_attempts(10_000)
@@ -221,7 +221,7 @@ fn load(follows: &ManyToMany<Namespace>, edges: &[Edge]) -> Result<DemoFigures> 
 }
 
 /// Asks the store some questions and builds the section of its answers.
-fn answers(follows: &ManyToMany<Namespace>, edges: &[Edge]) -> Result<Section> {
+fn answers(follows: &ManyToMany<Namespace>, edges: &[Follow]) -> Result<Section> {
     let mut section = Section::new("Questions");
     if let Some([one, other]) = edges.first() {
         for (from, to) in [(one, other), (other, one)] {
@@ -257,7 +257,7 @@ fn answers(follows: &ManyToMany<Namespace>, edges: &[Edge]) -> Result<Section> {
 }
 
 /// Returns how many edges are there on both sides. One that cannot be read is not.
-fn check(follows: &ManyToMany<Namespace>, edges: &[Edge]) -> Result<u64> {
+fn check(follows: &ManyToMany<Namespace>, edges: &[Follow]) -> Result<u64> {
     let bar = progress("checking", edges.len() as u64, ProgressUnit::Count("edges"));
     let found = for_each(edges, threads(), |[from, to]| {
         bar.inc(1);

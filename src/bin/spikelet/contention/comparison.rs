@@ -44,13 +44,13 @@ struct Kind {
 
 /// Two runs, compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Comparison {
+pub(crate) struct RunComparison {
     /// The settings of the other run.
     settings: SettingsJson,
     /// Those that are not the same, in words.
     unlike: Vec<String>,
     /// The figures of the rows that both runs have.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<FigureChange>,
     /// Smaller changes, as a part, do not count.
     noise: f64,
     #[serde(skip)]
@@ -82,7 +82,7 @@ pub(super) enum ChangeVerdict {
 
 /// A figure of a row, then and now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Change {
+pub(super) struct FigureChange {
     /// `open` or `closed`.
     #[serde(rename = "loop")]
     kind: String,
@@ -271,7 +271,7 @@ impl OtherRun {
         settings: &Settings,
         now: &[Measurement],
         noise: f64,
-    ) -> Comparison {
+    ) -> RunComparison {
         let settings = settings_json(settings);
         let rows: Vec<(&ReportRow, &ReportRow)> = now
             .iter()
@@ -282,7 +282,7 @@ impl OtherRun {
             let change = |figure| self.change(figure, old, row, noise, figures);
             FIGURES.iter().map(change)
         });
-        Comparison {
+        RunComparison {
             unlike: unlike(&self.settings, &settings),
             changes: changes.collect(),
             noise,
@@ -300,14 +300,14 @@ impl OtherRun {
         row: &ReportRow,
         noise: f64,
         figures: usize,
-    ) -> Change {
+    ) -> FigureChange {
         let (before, now) = (figure.of(&old.repeats), figure.of(&row.repeats));
         let both = before.as_deref().zip(now.as_deref());
         let difference = both.and_then(|(before, now)| Difference::of(before, now));
         let [before_mean, now_mean] =
             [&before, &now].map(|values| values.as_deref().map(|values| values.mean()));
         let part = |(was, is): (f64, f64)| (was != 0.0).then(|| (is - was) / was);
-        Change {
+        FigureChange {
             kind: row.kind.clone(),
             rate: row.rate,
             writers: row.writers,
@@ -351,9 +351,9 @@ fn place(settings: &SettingsJson) -> &'static str {
     }
 }
 
-impl Comparison {
+impl RunComparison {
     pub(super) fn section(&self) -> Section {
-        let decimals = |change: &Change| match change.metric {
+        let decimals = |change: &FigureChange| match change.metric {
             "key_busy_share" => 5,
             _ => 1,
         };
@@ -393,7 +393,7 @@ impl Comparison {
         };
         let all = self.changes.len();
         let number = |verdict| {
-            let of = |change: &&Change| change.verdict == verdict;
+            let of = |change: &&FigureChange| change.verdict == verdict;
             self.changes.iter().filter(of).count()
         };
         let worse = number(ChangeVerdict::Worse);

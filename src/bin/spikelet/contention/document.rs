@@ -3,7 +3,7 @@
 use super::activation::Phase;
 use super::case::{Write, name_of};
 use super::charts;
-use super::comparison::Comparison;
+use super::comparison::RunComparison;
 use super::format::{load, rate_words};
 use super::judge::{Finding, Guideline, Knees};
 use super::ledger::Correctness;
@@ -131,7 +131,7 @@ impl FinishedRun {
                 charts::percentiles(self).into_iter().collect(),
             ),
             self.knees_section(),
-            self.comparison.as_ref().map(Comparison::section),
+            self.comparison.as_ref().map(RunComparison::section),
             pictures.then(|| Section::new("Rules").table(rules_table())),
         ];
         let hold = if self.settings.hold.mean.is_zero() {

@@ -68,7 +68,7 @@ pub(crate) use row::{Measurement, ReportRow};
 pub(crate) use run::{Criteria, FinishedRun, Interruption, SCHEMA_VERSION};
 #[cfg(feature = "cluster")]
 pub(crate) use scratch::ScratchSet;
-pub(crate) use target::Place;
+pub(crate) use target::RowPlace;
 pub(crate) use threshold::RowCondition;
 
 use std::sync::atomic::AtomicBool;
@@ -88,7 +88,7 @@ pub(crate) use activation::Activation;
 #[cfg(test)]
 pub(crate) fn measure(case: &Case) -> Result<Measurement> {
     let never = AtomicBool::new(false);
-    Ok(measure_until(case, &Place::Embedded, &never)?.expect("it was not interrupted"))
+    Ok(measure_until(case, &RowPlace::Embedded, &never)?.expect("it was not interrupted"))
 }
 
 /// Runs one case in a fresh store, or in the set of a cluster, to its end or until `stop` is true.
@@ -98,7 +98,7 @@ pub(crate) fn measure(case: &Case) -> Result<Measurement> {
 /// What the store refuses beyond what the row counts.
 pub(crate) fn measure_until(
     case: &Case,
-    place: &Place,
+    place: &RowPlace,
     stop: &AtomicBool,
 ) -> Result<Option<Measurement>> {
     let settings = &case.settings;

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::case::{Settings, name_of};
-use super::comparison::{Comparison, OtherRun};
+use super::comparison::{OtherRun, RunComparison};
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
 use super::row::{Measurement, ReportRow};
@@ -62,7 +62,7 @@ pub(crate) struct FinishedRun {
     pub(crate) conditions: Vec<ConditionResult>,
     /// With another run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) comparison: Option<Comparison>,
+    pub(super) comparison: Option<RunComparison>,
 }
 
 fn settings_alone<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {

@@ -28,7 +28,7 @@ use crate::failure::Result;
 
 /// Where rows run.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum RowPlace {
     /// In this process: each row in a store of its own.
     Embedded,
     /// Against a cluster: one row after the other in a set of its own.
@@ -55,7 +55,7 @@ pub(super) struct HotTarget {
     case: Case,
     /// The store of the row alone; `None` on a cluster.
     store: Option<Store>,
-    place: Place,
+    place: RowPlace,
     pub(super) held: HoldingSet,
     policy: WritePolicy,
     /// The clock of a virtual run.
@@ -82,16 +82,16 @@ impl HotTarget {
     ///
     /// # Errors
     /// What the store refuses.
-    pub(super) fn new(case: &Case, place: &Place) -> Result<Self> {
+    pub(super) fn new(case: &Case, place: &RowPlace) -> Result<Self> {
         let dir = case
             .settings
             .dir
             .as_ref()
             .map(|dir| dir.join(case.file_name()));
         let mut target = match place {
-            Place::Embedded => Self::open(case, dir.as_deref(), false)?,
+            RowPlace::Embedded => Self::open(case, dir.as_deref(), false)?,
             #[cfg(feature = "cluster")]
-            Place::Cluster(scratch) => Self::on_cluster(case, scratch)?,
+            RowPlace::Cluster(scratch) => Self::on_cluster(case, scratch)?,
         };
         let shards = case.layout.live_shards();
         if shards > 1 && !case.activates() {
@@ -154,7 +154,7 @@ impl HotTarget {
             .override_shards(true);
         let mut target = Self::with(
             case,
-            (Some(store), Place::Embedded),
+            (Some(store), RowPlace::Embedded),
             HoldingSet::new(records, gates),
             policy,
         )?;
@@ -167,7 +167,7 @@ impl HotTarget {
         let held = HoldingSet::new(scratch.records().clone(), None);
         Self::with(
             case,
-            (None, Place::Cluster(Arc::clone(scratch))),
+            (None, RowPlace::Cluster(Arc::clone(scratch))),
             held,
             scratch::policy(),
         )
@@ -175,7 +175,7 @@ impl HotTarget {
 
     fn with(
         case: &Case,
-        (store, place): (Option<Store>, Place),
+        (store, place): (Option<Store>, RowPlace),
         held: HoldingSet,
         policy: WritePolicy,
     ) -> Result<Self> {
@@ -516,9 +516,9 @@ impl HotTarget {
             store.close()?;
         }
         match self.place {
-            Place::Embedded => Ok(()),
+            RowPlace::Embedded => Ok(()),
             #[cfg(feature = "cluster")]
-            Place::Cluster(scratch) => match self.case.layout {
+            RowPlace::Cluster(scratch) => match self.case.layout {
                 RowLayout::Hashed(_) => {
                     let roots =
                         (0..self.case.settings.hot_keys).map(|key| HotRoute::hashed(key, 1, 0));

@@ -31,10 +31,10 @@ enum ThresholdMetric {
     OfRow(fn(&ReportRow) -> u64),
 }
 
-type Comparison = fn(&f64, &f64) -> bool;
+type Compare = fn(&f64, &f64) -> bool;
 
 /// Longer ones first: `<=` begins with `<`.
-const COMPARISONS: [(&str, Comparison); 6] = [
+const COMPARISONS: [(&str, Compare); 6] = [
     ("<=", f64::le),
     (">=", f64::ge),
     ("==", f64::eq),

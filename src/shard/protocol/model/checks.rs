@@ -3,35 +3,35 @@
 use super::super::rules::{ProtocolRule, without};
 use super::super::start::Goal::{Activate, Advance, Deactivate, Delete, Merge, Split};
 use super::explore::{explore, sample};
-use super::scenario::Op::{Add, Change, ChangeUnmoved, Contains, ReadAll, Remove};
-use super::scenario::{Op, Scenario, Script};
-use super::store::Hole;
+use super::scenario::HashOp::{Add, Change, ChangeUnmoved, Contains, ReadAll, Remove};
+use super::scenario::{HashOp, HashScenario, Script};
+use super::store::HashHole;
 use crate::shard::model_check::{self, first_line};
 
-const ADVANCE: Op = Change(Advance);
-const DELETE: Op = Change(Delete);
-const SPLIT: Op = Change(Split);
-const MERGE: Op = Change(Merge);
-const DEACTIVATE: Op = Change(Deactivate);
-const TO_ONE: Op = Change(Activate(1));
-const TO_TWO: Op = Change(Activate(2));
+const ADVANCE: HashOp = Change(Advance);
+const DELETE: HashOp = Change(Delete);
+const SPLIT: HashOp = Change(Split);
+const MERGE: HashOp = Change(Merge);
+const DEACTIVATE: HashOp = Change(Deactivate);
+const TO_ONE: HashOp = Change(Activate(1));
+const TO_TWO: HashOp = Change(Activate(2));
 
 /// Elements 1 and 2 in the root, in one shard, in two, in four.
-const ROOT: &[Op] = &[Add(1), Add(2)];
-const ONE: &[Op] = &[Add(1), Add(2), TO_ONE];
-const TWO: &[Op] = &[Add(1), Add(2), TO_TWO];
-const FOUR: &[Op] = &[Add(1), Add(2), Change(Activate(4))];
+const ROOT: &[HashOp] = &[Add(1), Add(2)];
+const ONE: &[HashOp] = &[Add(1), Add(2), TO_ONE];
+const TWO: &[HashOp] = &[Add(1), Add(2), TO_TWO];
+const FOUR: &[HashOp] = &[Add(1), Add(2), Change(Activate(4))];
 
 /// The most interleavings that are followed until one shows that a precondition is needed.
 const RUNS_MAX: u64 = 1_000_000;
 
 /// Processes that know where the collection was before. Any of them may die at any step.
-fn of(before: &[Op], processes: &[&[Op]]) -> Scenario {
-    let script = |ops: &[Op]| Script {
+fn of(before: &[HashOp], processes: &[&[HashOp]]) -> HashScenario {
+    let script = |ops: &[HashOp]| Script {
         of: 0,
         ops: ops.to_vec(),
     };
-    Scenario {
+    HashScenario {
         collections: 1,
         before: vec![script(before)],
         strangers: 0,
@@ -42,12 +42,12 @@ fn of(before: &[Op], processes: &[&[Op]]) -> Scenario {
 }
 
 /// Two collections of one record: what was done before to each of them, and processes, each of one collection.
-fn two(before: [&[Op]; 2], processes: &[(usize, &[Op])]) -> Scenario {
-    let script = |(of, ops): (usize, &[Op])| Script {
+fn two(before: [&[HashOp]; 2], processes: &[(usize, &[HashOp])]) -> HashScenario {
+    let script = |(of, ops): (usize, &[HashOp])| Script {
         of,
         ops: ops.to_vec(),
     };
-    Scenario {
+    HashScenario {
         collections: 2,
         before: before.into_iter().enumerate().map(script).collect(),
         strangers: 0,
@@ -58,14 +58,14 @@ fn two(before: [&[Op]; 2], processes: &[(usize, &[Op])]) -> Scenario {
 }
 
 /// The same, but the last process knows nothing.
-fn with_stranger(before: &[Op], processes: &[&[Op]]) -> Scenario {
-    Scenario {
+fn with_stranger(before: &[HashOp], processes: &[&[HashOp]]) -> HashScenario {
+    HashScenario {
         strangers: 1,
         ..of(before, processes)
     }
 }
 
-fn holds(scenarios: &[(Scenario, usize)]) {
+fn holds(scenarios: &[(HashScenario, usize)]) {
     model_check::holds(scenarios, explore);
 }
 
@@ -283,7 +283,7 @@ fn policies_that_split_and_merge_at_once_lose_double_and_revive_nothing() {
 
 #[test]
 fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
-    let begins = |bin: usize, op: &'static [Op]| (bin, op);
+    let begins = |bin: usize, op: &'static [HashOp]| (bin, op);
     holds(&[
         // One is activated while the other is activated, splits, merges, returns, is deleted.
         (
@@ -403,9 +403,9 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
 }
 
 /// One process begins a transition, this many advance it, while one adds, one removes and one reads everything.
-fn all_at_once(before: &[Op], transition: Op, advancing: usize) -> Scenario {
-    let begin: &[Op] = &[transition];
-    let mut processes: Vec<&[Op]> = vec![begin];
+fn all_at_once(before: &[HashOp], transition: HashOp, advancing: usize) -> HashScenario {
+    let begin: &[HashOp] = &[transition];
+    let mut processes: Vec<&[HashOp]> = vec![begin];
     processes.extend(std::iter::repeat_n(&[ADVANCE][..], advancing));
     processes.extend([&[Add(0)][..], &[Remove(1)], &[ReadAll]]);
     of(before, &processes)
@@ -472,17 +472,17 @@ fn no_precondition_can_be_left_out() {
     );
     let mut missed = Vec::new();
     for (hole, scenario) in [
-        (Hole::StillUnsharded, &activation),
+        (HashHole::StillUnsharded, &activation),
         (
-            Hole::LatestIs,
+            HashHole::LatestIs,
             &of(ROOT, &[&[TO_ONE, DEACTIVATE], &[TO_ONE]]),
         ),
         (
-            Hole::MarkedRootIs,
+            HashHole::MarkedRootIs,
             &of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]),
         ),
         (
-            Hole::FinishedRootIs,
+            HashHole::FinishedRootIs,
             &of(
                 ONE,
                 &[
@@ -494,43 +494,43 @@ fn no_precondition_can_be_left_out() {
             ),
         ),
         (
-            Hole::RestoredRootIs,
+            HashHole::RestoredRootIs,
             &of(
                 ONE,
                 &[&[DEACTIVATE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]],
             ),
         ),
-        (Hole::LiveEpoch, &split),
-        (Hole::LiveThawed, &split),
+        (HashHole::LiveEpoch, &split),
+        (HashHole::LiveThawed, &split),
         (
-            Hole::ReadEpoch,
+            HashHole::ReadEpoch,
             &of(
                 ONE,
                 &[&[SPLIT], &[Add(2), Remove(2)], &[Contains(2), Contains(2)]],
             ),
         ),
-        (Hole::PlacedOlder, &activation),
-        (Hole::FrozenOlder, &split),
+        (HashHole::PlacedOlder, &activation),
+        (HashHole::FrozenOlder, &split),
         (
-            Hole::RemoveMovedOlder,
+            HashHole::RemoveMovedOlder,
             &of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1)]]),
         ),
-        (Hole::AbsorbOlder, &merge),
+        (HashHole::AbsorbOlder, &merge),
         (
-            Hole::DeletedOlder,
+            HashHole::DeletedOlder,
             &of(
                 ONE,
                 &[&[DELETE, TO_ONE], &[ADVANCE], &[Add(0), Contains(0)]],
             ),
         ),
         (
-            Hole::OthersAre,
+            HashHole::OthersAre,
             &two([ROOT, ROOT], &[(0, &[TO_ONE]), (1, &[TO_ONE])]),
         ),
-        (Hole::FilledPlaced, &activation),
-        (Hole::FilledToken, &late_maker),
+        (HashHole::FilledPlaced, &activation),
+        (HashHole::FilledToken, &late_maker),
     ] {
-        let with_hole = Scenario {
+        let with_hole = HashScenario {
             hole: Some(hole),
             ..scenario.clone()
         };
@@ -546,8 +546,8 @@ fn no_precondition_can_be_left_out() {
 /// Two transitions have to leave a husk: samples miss that.
 #[test]
 fn a_read_by_a_remembered_route_takes_no_frozen_companion() {
-    let scenario = Scenario {
-        hole: Some(Hole::ReadFrozen),
+    let scenario = HashScenario {
+        hole: Some(HashHole::ReadFrozen),
         ..of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1), Add(1)]])
     };
     let found = explore(&scenario);

@@ -9,25 +9,25 @@ use super::super::{
     AtomicRequest, CompanionState, CompanionToken, Failure, Machine, MachineProgress, RequestEdit,
     RequestReply, RouteHint,
 };
-use super::scenario::{Op, Scenario};
-use super::store::{CompanionRecord, Hole, Store, companion_key};
-use super::{Act, Answer, Tiny, elements};
-use crate::shard::model_check::history::{Call, Elements, History};
+use super::scenario::{HashOp, HashScenario};
+use super::store::{CompanionRecord, HashHole, HashStore, companion_key};
+use super::{Tiny, TinyAct, TinyAnswer, elements};
+use crate::shard::model_check::history::{Call, CallHistory, Elements};
 use crate::shard::model_check::{self, Explored};
 use crate::shard::scheme::{Epoch, Scheme};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct World {
-    store: Store,
-    processes: Vec<Process>,
+struct HashWorld {
+    store: HashStore,
+    processes: Vec<HashProcess>,
     /// Of all elements of the first collection, and then of the second.
-    history: History,
+    history: CallHistory,
     /// Elements of each collection.
     elements: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Process {
+struct HashProcess {
     /// Its collection.
     of: usize,
     /// How many operations of its script it has begun.
@@ -55,7 +55,7 @@ enum Running {
 }
 
 /// What a process was told.
-enum Told {
+enum HashTold {
     Nothing,
     Yes(bool),
     All { once: Elements, twice: Elements },
@@ -68,7 +68,7 @@ enum Told {
 enum Went {
     On(Running),
     /// What the process remembers then; `None`: what it has remembered before.
-    Ended(Told, Option<RouteHint>),
+    Ended(HashTold, Option<RouteHint>),
 }
 
 /// The most steps that a process alone takes.
@@ -78,24 +78,24 @@ const STEPS_ALONE_MAX: usize = 400;
 const TOKENS: usize = 64;
 
 impl Running {
-    fn new(op: Op, remembered: RouteHint, token: CompanionToken) -> Self {
+    fn new(op: HashOp, remembered: RouteHint, token: CompanionToken) -> Self {
         match op {
-            Op::Add(element) => {
-                let add = Act::Add(element);
+            HashOp::Add(element) => {
+                let add = TinyAct::Add(element);
                 Self::Write(ElementWrite::new(element.into(), add, remembered, token))
             }
-            Op::Remove(element) => {
-                let remove = Act::Remove(element);
+            HashOp::Remove(element) => {
+                let remove = TinyAct::Remove(element);
                 Self::Write(ElementWrite::new(element.into(), remove, remembered, token))
             }
-            Op::Contains(element) if remembered == RouteHint::Unknown => {
+            HashOp::Contains(element) if remembered == RouteHint::Unknown => {
                 Self::survey(None, Some(element), token)
             }
-            Op::Contains(element) => Self::begin_pass(remembered, Some(element)),
-            Op::ReadAll => Self::begin_pass(remembered, None),
+            HashOp::Contains(element) => Self::begin_pass(remembered, Some(element)),
+            HashOp::ReadAll => Self::begin_pass(remembered, None),
             // The clock stands still: the epochs alone must do.
-            Op::Change(goal) => Self::Change(Transition::new(goal, 0, token)),
-            Op::ChangeUnmoved(goal) => {
+            HashOp::Change(goal) => Self::Change(Transition::new(goal, 0, token)),
+            HashOp::ChangeUnmoved(goal) => {
                 let start = Transition::new(goal, 0, token);
                 Self::Change(match remembered.route() {
                     Some(route) => start.only_at(route.epoch),
@@ -106,7 +106,7 @@ impl Running {
     }
 
     fn survey(refused: Option<Rejection>, element: Option<u8>, token: CompanionToken) -> Self {
-        let asked = element.map(|element| (element.into(), Act::Contains(element)));
+        let asked = element.map(|element| (element.into(), TinyAct::Contains(element)));
         Self::Survey(element, Survey::new(refused, asked, token))
     }
 
@@ -142,13 +142,14 @@ impl Running {
                 view,
                 next,
                 ..
-            } => view.sources[*next].read(element.map_or(Act::All, Act::Contains)),
+            } => view.sources[*next].read(element.map_or(TinyAct::All, TinyAct::Contains)),
         }
     }
 
     fn resume(self, reply: RequestReply<Tiny>, token: CompanionToken) -> Result<Went, Failure> {
-        let told = |answer| Told::Yes(answer == Some(Answer::Yes(true)));
-        let did = |did: ElementResult<Answer>| Went::Ended(told(did.answer), Some(did.remembered));
+        let told = |answer| HashTold::Yes(answer == Some(TinyAnswer::Yes(true)));
+        let did =
+            |did: ElementResult<TinyAnswer>| Went::Ended(told(did.answer), Some(did.remembered));
         Ok(match self {
             Self::Write(machine) => match machine.resume(reply) {
                 MachineProgress::Next(next) => Went::On(Self::Write(next)),
@@ -157,10 +158,12 @@ impl Running {
             },
             Self::Change(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 MachineProgress::Next(next) => Went::On(Self::Change(next)),
-                MachineProgress::Done(root) => Went::Ended(Told::Nothing, Some(root.route_hint())),
+                MachineProgress::Done(root) => {
+                    Went::Ended(HashTold::Nothing, Some(root.route_hint()))
+                }
                 // Others have got ahead: the collection is in one record.
                 MachineProgress::Failed(Failure::NotApplicable(_)) => {
-                    Went::Ended(Told::Nothing, None)
+                    Went::Ended(HashTold::Nothing, None)
                 }
                 MachineProgress::Failed(failure) => return Err(failure),
             },
@@ -199,13 +202,13 @@ impl Running {
                 Ok(answer) if element.is_some() => Went::Ended(told(answer), learned),
                 Ok(answer) => {
                     let all = match answer {
-                        Some(Answer::All(all)) => all,
+                        Some(TinyAnswer::All(all)) => all,
                         _ => 0,
                     };
                     let (once, twice) = (once | all, twice | once & all);
                     let next = next + 1;
                     if next == view.sources.len() {
-                        let told = Told::All { once, twice };
+                        let told = HashTold::All { once, twice };
                         Went::Ended(told, learned)
                     } else {
                         Went::On(Self::Pass {
@@ -224,12 +227,17 @@ impl Running {
     }
 }
 
-impl World {
+impl HashWorld {
     /// One step of a process; false if it has none left.
     ///
     /// # Errors
     /// What must not be.
-    fn step(&mut self, process: usize, op: Option<Op>, hole: Option<Hole>) -> Result<bool, String> {
+    fn step(
+        &mut self,
+        process: usize,
+        op: Option<HashOp>,
+        hole: Option<HashHole>,
+    ) -> Result<bool, String> {
         let token =
             CompanionToken((process * 4_096 + self.processes[process].begun * TOKENS + 1) as u64);
         let running = match self.processes[process].running.take() {
@@ -283,30 +291,30 @@ impl World {
         first..first + self.elements
     }
 
-    fn begin(&mut self, process: usize, op: Op) {
+    fn begin(&mut self, process: usize, op: HashOp) {
         let all = self.elements_of(self.processes[process].of);
         let first = all.start;
         let history = &mut self.history;
         match op {
-            Op::Add(element) => history.begin(process, first + element, Call::Add),
-            Op::Remove(element) => history.begin(process, first + element, Call::Remove),
-            Op::Contains(element) => history.begin(process, first + element, Call::Contains),
-            Op::ReadAll => {
+            HashOp::Add(element) => history.begin(process, first + element, Call::Add),
+            HashOp::Remove(element) => history.begin(process, first + element, Call::Remove),
+            HashOp::Contains(element) => history.begin(process, first + element, Call::Contains),
+            HashOp::ReadAll => {
                 for element in all {
                     history.begin(process, element, Call::Contains);
                 }
             }
-            Op::Change(Goal::Delete) => {
+            HashOp::Change(Goal::Delete) => {
                 for element in all {
                     history.begin(process, element, Call::Delete);
                 }
             }
-            Op::Change(_) | Op::ChangeUnmoved(_) => {}
+            HashOp::Change(_) | HashOp::ChangeUnmoved(_) => {}
         }
     }
 
-    fn end(&mut self, process: usize, told: &Told) -> Result<(), String> {
-        if let Told::All { twice, .. } = told
+    fn end(&mut self, process: usize, told: &HashTold) -> Result<(), String> {
+        if let HashTold::All { twice, .. } = told
             && let Some(element) = elements(*twice).next()
         {
             return Err(format!("element {element} was seen twice"));
@@ -318,9 +326,9 @@ impl World {
                 continue;
             }
             let answer = match told {
-                Told::Nothing => None,
-                Told::Yes(yes) => Some(*yes),
-                Told::All { once, .. } => Some(once >> (element - first) & 1 == 1),
+                HashTold::Nothing => None,
+                HashTold::Yes(yes) => Some(*yes),
+                HashTold::All { once, .. } => Some(once >> (element - first) & 1 == 1),
             };
             if !self.history.end(process, element, answer) {
                 return Err(format!("nothing explains {answer:?} for element {element}"));
@@ -333,13 +341,13 @@ impl World {
     fn alone(
         &self,
         of: usize,
-        ops: &[Op],
+        ops: &[HashOp],
         remembered: RouteHint,
-        hole: Option<Hole>,
+        hole: Option<HashHole>,
     ) -> Result<Self, String> {
         let mut world = self.clone();
         let process = world.processes.len();
-        world.processes.push(Process {
+        world.processes.push(HashProcess {
             of,
             begun: 0,
             running: None,
@@ -360,19 +368,19 @@ impl World {
     }
 
     /// What must hold in every state, whoever dies in it.
-    fn check_in(&self, hole: Option<Hole>) -> Result<(), String> {
+    fn check_in(&self, hole: Option<HashHole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let collections = usize::from(self.history.count() / self.elements);
         let nothing = RouteHint::default();
         let mut all_advanced = self.clone();
         for of in 0..collections {
-            self.alone(of, &[Op::ReadAll], nothing, hole)
+            self.alone(of, &[HashOp::ReadAll], nothing, hole)
                 .map_err(dead)?;
             let advanced = [
-                Op::Change(Goal::Advance),
-                Op::ReadAll,
-                Op::Add(0),
-                Op::Contains(0),
+                HashOp::Change(Goal::Advance),
+                HashOp::ReadAll,
+                HashOp::Add(0),
+                HashOp::Contains(0),
             ];
             all_advanced = all_advanced
                 .alone(of, &advanced, nothing, hole)
@@ -387,7 +395,7 @@ impl World {
         }
         for (of, remembered) in remembered {
             for element in 0..self.elements {
-                self.alone(of, &[Op::Contains(element)], remembered, hole)
+                self.alone(of, &[HashOp::Contains(element)], remembered, hole)
                     .map_err(dead)?;
             }
         }
@@ -426,17 +434,17 @@ impl World {
 ///
 /// # Errors
 /// What must not be, and the steps that lead to it.
-pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
+pub(super) fn explore(scenario: &HashScenario) -> Result<Explored, String> {
     let first = first_of(scenario)?;
     model_check::explore(scenario, first)
 }
 
 /// The state in which a scenario begins.
-fn first_of(scenario: &Scenario) -> Result<World, String> {
-    let mut world = World {
-        store: Store::default(),
+fn first_of(scenario: &HashScenario) -> Result<HashWorld, String> {
+    let mut world = HashWorld {
+        store: HashStore::default(),
         processes: Vec::new(),
-        history: History::new(scenario.elements * scenario.collections as u8, 0),
+        history: CallHistory::new(scenario.elements * scenario.collections as u8, 0),
         elements: scenario.elements,
     };
     for script in &scenario.before {
@@ -449,13 +457,13 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
         known.map_or(RouteHint::default(), |before| before.remembered)
     };
     let processes = scenario.processes.iter().enumerate();
-    let processes = processes.map(|(number, script)| Process {
+    let processes = processes.map(|(number, script)| HashProcess {
         of: script.of,
         begun: 0,
         running: None,
         remembered: known(number, script.of),
     });
-    Ok(World {
+    Ok(HashWorld {
         processes: processes.collect(),
         ..world.clone()
     })
@@ -466,7 +474,7 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
 ///
 /// # Errors
 /// What must not be.
-pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
+pub(super) fn sample(scenario: &HashScenario, runs: u64) -> Result<(), String> {
     let first = first_of(scenario)?;
     let count = scenario.processes.len() as u64;
     for run in 0..runs {
@@ -505,31 +513,31 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
     Ok(())
 }
 
-impl model_check::World for World {
-    type Scenario = Scenario;
+impl model_check::World for HashWorld {
+    type Scenario = HashScenario;
 
-    fn processes(scenario: &Scenario) -> usize {
+    fn processes(scenario: &HashScenario) -> usize {
         scenario.processes.len()
     }
 
-    fn advance(&mut self, scenario: &Scenario, process: usize) -> Result<bool, String> {
+    fn advance(&mut self, scenario: &HashScenario, process: usize) -> Result<bool, String> {
         let op = scenario.processes[process]
             .ops
             .get(self.processes[process].begun);
         self.step(process, op.copied(), scenario.hole)
     }
 
-    fn has_ended(&self, scenario: &Scenario) -> bool {
+    fn has_ended(&self, scenario: &HashScenario) -> bool {
         let mut scripts = self.processes.iter().zip(&scenario.processes);
         scripts
             .all(|(process, script)| process.running.is_none() && process.begun == script.ops.len())
     }
 
-    fn check(&self, scenario: &Scenario) -> Result<(), String> {
+    fn check(&self, scenario: &HashScenario) -> Result<(), String> {
         self.check_in(scenario.hole)
     }
 
-    fn describe(&self, scenario: &Scenario, process: usize) -> String {
+    fn describe(&self, scenario: &HashScenario, process: usize) -> String {
         let own = &self.processes[process];
         match &own.running {
             Some(running) => format!("{:?}", running.request()),

@@ -30,7 +30,7 @@ fn bin_of(collection: usize) -> BinName {
 
 /// What is done to one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Act {
+enum TinyAct {
     Add(u8),
     Remove(u8),
     Contains(u8),
@@ -39,7 +39,7 @@ enum Act {
 
 /// What that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Answer {
+enum TinyAnswer {
     /// Whether the element was added, was removed, is there.
     Yes(bool),
     All(Elements),
@@ -47,8 +47,8 @@ enum Answer {
 
 impl CollectionKind for Tiny {
     type Part = Elements;
-    type Act = Act;
-    type Answer = Answer;
+    type Act = TinyAct;
+    type Answer = TinyAnswer;
 
     fn part(whole: &Elements, shards: u64, shard: u64) -> Elements {
         elements(*whole)

@@ -10,8 +10,8 @@ use super::super::{
     AtomicRequest, CompanionToken, NeighborCollections, Observation, Precondition, Read, RecordRef,
     RequestEdit, RequestReply,
 };
-use super::store::{CompanionRecord, Store as Abstract, companion_key};
-use super::{Act, Answer, Elements, Tiny, bin_of, elements};
+use super::store::{CompanionRecord, HashStore, companion_key};
+use super::{Elements, Tiny, TinyAct, TinyAnswer, bin_of, elements};
 use crate::operations::{get_bin, lists};
 use crate::record::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
@@ -70,21 +70,21 @@ fn set(items: &[Value]) -> Elements {
     })
 }
 
-fn real_act(bin: &str, act: Act) -> RealAct {
+fn real_act(bin: &str, act: TinyAct) -> RealAct {
     let count = ListReturnType::Count;
     let value = |element: u8| Value::Int(element.into());
     match act {
-        Act::Add(element) => RealAct::creating([
+        TinyAct::Add(element) => RealAct::creating([
             lists::size(bin),
             lists::append(&Collection::list_policy(), bin, value(element)),
         ]),
-        Act::Remove(element) => {
+        TinyAct::Remove(element) => {
             RealAct::of_existing([lists::remove_by_value(bin, value(element), count)])
         }
-        Act::Contains(element) => {
+        TinyAct::Contains(element) => {
             RealAct::of_existing([lists::get_by_value(bin, value(element), count)])
         }
-        Act::All => RealAct::of_existing([get_bin(bin)]),
+        TinyAct::All => RealAct::of_existing([get_bin(bin)]),
     }
 }
 
@@ -141,12 +141,12 @@ fn tiny_reply(reply: RequestReply<Bin>, request: &AtomicRequest<Tiny>) -> Reques
             _ => 0,
         };
         match act {
-            Some(Act::Add(_)) => Answer::Yes(number(0) < number(1)),
-            Some(Act::All) => match &answer.values[0] {
-                Some(Value::List(items)) => Answer::All(set(items)),
-                _ => Answer::All(0),
+            Some(TinyAct::Add(_)) => TinyAnswer::Yes(number(0) < number(1)),
+            Some(TinyAct::All) => match &answer.values[0] {
+                Some(Value::List(items)) => TinyAnswer::All(set(items)),
+                _ => TinyAnswer::All(0),
             },
-            _ => Answer::Yes(number(0) > 0),
+            _ => TinyAnswer::Yes(number(0) > 0),
         }
     });
     let content = seen.content.map(|content| match content {
@@ -199,11 +199,11 @@ fn any_token() -> impl Strategy<Value = CompanionToken> + Clone {
     (1..3_u64).prop_map(CompanionToken)
 }
 
-fn any_act() -> impl Strategy<Value = Act> + Clone {
+fn any_act() -> impl Strategy<Value = TinyAct> + Clone {
     (0..3_u8, 0..4_u8).prop_map(|(what, element)| match what {
-        0 => Act::Add(element),
-        1 => Act::Remove(element),
-        _ => Act::Contains(element),
+        0 => TinyAct::Add(element),
+        1 => TinyAct::Remove(element),
+        _ => TinyAct::Contains(element),
     })
 }
 
@@ -215,8 +215,8 @@ fn any_read() -> impl Strategy<Value = Read<Tiny>> + Clone {
     (0..3_u8, any_act()).prop_map(|(what, act)| match (what, act) {
         (0, _) => Read::State,
         (1, _) => Read::Content,
-        (_, Act::Contains(element)) => Read::User(Act::Contains(element)),
-        _ => Read::User(Act::All),
+        (_, TinyAct::Contains(element)) => Read::User(TinyAct::Contains(element)),
+        _ => Read::User(TinyAct::All),
     })
 }
 
@@ -246,7 +246,7 @@ fn of_root() -> impl Strategy<Value = AtomicRequest<Tiny>> + Clone {
             RequestEdit::User(act)
         )),
         (neighbors.clone(), 0..4_u8).prop_map(|(neighbors, element)| {
-            let read = Read::User(Act::Contains(element));
+            let read = Read::User(TinyAct::Contains(element));
             AtomicRequest::read(RecordRef::Root, read)
                 .on_condition(Precondition::Unsharded(neighbors))
         }),
@@ -313,7 +313,7 @@ fn of_companion() -> impl Strategy<Value = AtomicRequest<Tiny>> + Clone {
                 3 => AtomicRequest::write(place, older, RequestEdit::Freeze),
                 4 => AtomicRequest::write(place, older, RequestEdit::RemoveMoved(part, companion)),
                 5 => AtomicRequest::write(place, older, RequestEdit::Absorb(part, companion)),
-                6 => AtomicRequest::read(place, Read::User(Act::Contains(part % 4)))
+                6 => AtomicRequest::read(place, Read::User(TinyAct::Contains(part % 4)))
                     .on_condition(Precondition::Live(exactly)),
                 _ => AtomicRequest::write(place, older, RequestEdit::Delete),
             };
@@ -347,7 +347,7 @@ proptest! {
         foreign in any::<bool>(),
     ) {
         let real = Real::new();
-        let mut tiny = Abstract { root: None, companions: BTreeMap::new() };
+        let mut tiny = HashStore { root: None, companions: BTreeMap::new() };
         if foreign {
             let place = RecordRef::Companion(KeyForm::Plain, 1);
             real.records.put(real.executor[0].key_of(place), [("name", 1)]).unwrap();

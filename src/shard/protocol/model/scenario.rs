@@ -1,11 +1,11 @@
 //! What is explored: processes, and what each of them does.
 
 use super::super::start::Goal;
-use super::store::Hole;
+use super::store::HashHole;
 
 /// What a process does, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum HashOp {
     Add(u8),
     Remove(u8),
     Contains(u8),
@@ -21,12 +21,12 @@ pub(super) enum Op {
 pub(super) struct Script {
     /// Which collection.
     pub(super) of: usize,
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<HashOp>,
 }
 
 /// Processes and what they begin with.
 #[derive(Clone, Debug)]
-pub(super) struct Scenario {
+pub(super) struct HashScenario {
     /// How many collections are looked at.
     pub(super) collections: usize,
     /// What is done before, by one alone after the other. The processes remember where this has led to.
@@ -36,5 +36,5 @@ pub(super) struct Scenario {
     /// Elements 0 to this one, without it, of each collection.
     pub(super) elements: u8,
     pub(super) processes: Vec<Script>,
-    pub(super) hole: Option<Hole>,
+    pub(super) hole: Option<HashHole>,
 }

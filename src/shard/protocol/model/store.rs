@@ -6,20 +6,20 @@ use super::super::{
     AtomicRequest, CollectionRoot, CompanionState, NeighborCollections, Observation, Precondition,
     Read, RecordRef, RequestEdit, RequestReply,
 };
-use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
+use super::{COLLECTIONS, Elements, Tiny, TinyAct, TinyAnswer, bin_of};
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
 /// What a record has of each collection.
-pub(super) type Bins = [Option<Elements>; COLLECTIONS];
+pub(super) type CollectionBins = [Option<Elements>; COLLECTIONS];
 
 /// The key of a companion: the collection where the key says so, and its number.
 pub(super) type CompanionKey = (Option<usize>, u64);
 
 /// The records of the collections of one root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Store {
+pub(super) struct HashStore {
     pub(super) root: Option<RootRecord>,
     pub(super) companions: BTreeMap<CompanionKey, CompanionRecord>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Store {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RootRecord {
     pub(super) description: Description,
-    pub(super) bins: Bins,
+    pub(super) bins: CollectionBins,
 }
 
 impl RootRecord {
@@ -61,13 +61,13 @@ pub(super) enum CompanionRecord {
     Ours {
         companion: Companion,
         state: CompanionState,
-        bins: Bins,
+        bins: CollectionBins,
     },
 }
 
 /// A part of a precondition that is left out, to see that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hole {
+pub(super) enum HashHole {
     /// A write to the root's collection does not ask whether it has moved.
     StillUnsharded,
     /// A mark or an end of a transition does not ask for the latest epoch of the record.
@@ -104,13 +104,13 @@ pub(super) enum Hole {
     FilledToken,
 }
 
-impl Store {
+impl HashStore {
     /// Executes a request for one of the collections, as one atomic step.
     pub(super) fn execute(
         &mut self,
         of: usize,
         request: &AtomicRequest<Tiny>,
-        hole: Option<Hole>,
+        hole: Option<HashHole>,
     ) -> RequestReply<Tiny> {
         match request.place {
             RecordRef::Root => self.on_root(of, request, hole),
@@ -125,11 +125,11 @@ impl Store {
         &mut self,
         of: usize,
         request: &AtomicRequest<Tiny>,
-        hole: Option<Hole>,
+        hole: Option<HashHole>,
     ) -> RequestReply<Tiny> {
         let creates = match &request.edit {
             RequestEdit::User(act) => {
-                matches!(act, Act::Add(_))
+                matches!(act, TinyAct::Add(_))
                     && request.precondition != Precondition::Unsharded(NeighborCollections::Sharded)
             }
             RequestEdit::Mark(..) => request.precondition.description().is_new(),
@@ -188,7 +188,7 @@ impl Store {
         of: usize,
         key: CompanionKey,
         request: &AtomicRequest<Tiny>,
-        hole: Option<Hole>,
+        hole: Option<HashHole>,
     ) -> RequestReply<Tiny> {
         let found = self.companions.get(&key).copied();
         let mut seen = Observation::nothing();
@@ -268,29 +268,31 @@ fn root_passes(
     of: usize,
     record: &RootRecord,
     request: &AtomicRequest<Tiny>,
-    hole: Option<Hole>,
+    hole: Option<HashHole>,
 ) -> bool {
     let left_out = |part| hole == Some(part);
     let own = |description: &Description| description.of(bin_of(of)).cloned();
     let found = &record.description;
     let bears = |wanted: &Description| {
         let part = match request.edit {
-            RequestEdit::Mark(..) => Hole::MarkedRootIs,
-            RequestEdit::RestoreToRoot(_) => Hole::RestoredRootIs,
-            _ => Hole::FinishedRootIs,
+            RequestEdit::Mark(..) => HashHole::MarkedRootIs,
+            RequestEdit::RestoreToRoot(_) => HashHole::RestoredRootIs,
+            _ => HashHole::FinishedRootIs,
         };
         left_out(part)
             || own(found) == own(wanted)
-                && (found.latest() == wanted.latest() || left_out(Hole::LatestIs))
-                && (*found == *wanted || left_out(Hole::OthersAre) || left_out(Hole::LatestIs))
+                && (found.latest() == wanted.latest() || left_out(HashHole::LatestIs))
+                && (*found == *wanted
+                    || left_out(HashHole::OthersAre)
+                    || left_out(HashHole::LatestIs))
     };
     match &request.precondition {
         Precondition::None => true,
         Precondition::Unsharded(NeighborCollections::None) => {
-            found.is_empty() || left_out(Hole::StillUnsharded)
+            found.is_empty() || left_out(HashHole::StillUnsharded)
         }
         Precondition::Unsharded(NeighborCollections::Sharded) => {
-            own(found).is_none() && !found.is_empty() || left_out(Hole::StillUnsharded)
+            own(found).is_none() && !found.is_empty() || left_out(HashHole::StillUnsharded)
         }
         Precondition::Bears(wanted) => bears(wanted),
         Precondition::Bare(wanted) => bears(wanted) && record.bins[of].is_none(),
@@ -302,16 +304,16 @@ fn companion_passes(
     of: usize,
     record: &CompanionRecord,
     request: &AtomicRequest<Tiny>,
-    hole: Option<Hole>,
+    hole: Option<HashHole>,
 ) -> bool {
     let left_out = |part| hole == Some(part);
     let older = |companion: &Companion, epoch: Epoch| {
         let part = match request.edit {
-            RequestEdit::Place(..) => Hole::PlacedOlder,
-            RequestEdit::Freeze => Hole::FrozenOlder,
-            RequestEdit::RemoveMoved(..) => Hole::RemoveMovedOlder,
-            RequestEdit::Absorb(..) => Hole::AbsorbOlder,
-            _ => Hole::DeletedOlder,
+            RequestEdit::Place(..) => HashHole::PlacedOlder,
+            RequestEdit::Freeze => HashHole::FrozenOlder,
+            RequestEdit::RemoveMoved(..) => HashHole::RemoveMovedOlder,
+            RequestEdit::Absorb(..) => HashHole::AbsorbOlder,
+            _ => HashHole::DeletedOlder,
         };
         companion.epoch < epoch || left_out(part)
     };
@@ -328,18 +330,20 @@ fn companion_passes(
         ) => match precondition {
             Precondition::Live(exactly) => {
                 let (epoch, thawed) = match request.edit {
-                    RequestEdit::None => (Hole::ReadEpoch, Hole::ReadFrozen),
-                    _ => (Hole::LiveEpoch, Hole::LiveThawed),
+                    RequestEdit::None => (HashHole::ReadEpoch, HashHole::ReadFrozen),
+                    _ => (HashHole::LiveEpoch, HashHole::LiveThawed),
                 };
                 (companion == exactly || left_out(epoch))
                     && (*state == CompanionState::Live || left_out(thawed))
-                    && (bins[of].is_some() || left_out(Hole::ReadFrozen))
+                    && (bins[of].is_some() || left_out(HashHole::ReadFrozen))
             }
             Precondition::OlderThan(epoch) => older(companion, *epoch),
             Precondition::Placed(exactly, token) => {
                 let placed = match state {
-                    CompanionState::Placed(found) => found == token || left_out(Hole::FilledToken),
-                    _ => left_out(Hole::FilledPlaced),
+                    CompanionState::Placed(found) => {
+                        found == token || left_out(HashHole::FilledToken)
+                    }
+                    _ => left_out(HashHole::FilledPlaced),
                 };
                 companion == exactly && placed
             }
@@ -358,20 +362,20 @@ fn apply_read(read: &Read<Tiny>, bin: Option<Elements>, seen: &mut Observation<T
 }
 
 /// What an act does to a bin.
-fn apply(act: Act, bin: &mut Option<Elements>) -> Option<Answer> {
+fn apply(act: TinyAct, bin: &mut Option<Elements>) -> Option<TinyAnswer> {
     let there = |element: u8| bin.unwrap_or_default() >> element & 1 == 1;
     Some(match act {
-        Act::Add(element) => {
+        TinyAct::Add(element) => {
             let new = !there(element);
             *bin = Some(bin.unwrap_or_default() | 1 << element);
-            Answer::Yes(new)
+            TinyAnswer::Yes(new)
         }
-        Act::Remove(element) => {
+        TinyAct::Remove(element) => {
             let was = there(element);
             *bin = bin.map(|bin| bin & !(1 << element));
-            Answer::Yes(was)
+            TinyAnswer::Yes(was)
         }
-        Act::Contains(element) => Answer::Yes(there(element)),
-        Act::All => Answer::All(bin.unwrap_or_default()),
+        TinyAct::Contains(element) => TinyAnswer::Yes(there(element)),
+        TinyAct::All => TinyAnswer::All(bin.unwrap_or_default()),
     })
 }

@@ -8,9 +8,9 @@ use std::cell::{Cell, RefCell};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::replay::{Attempt, Replay};
-use super::store::{Act, Answer, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
-use crate::shard::model_check::history::{Call, History};
+use super::replay::{Replay, Trial};
+use super::store::{LAYOUT, Reply, Request, TimeAct, TimeAnswer, TimeHole, TimeStore, bucket_of};
+use crate::shard::model_check::history::{Call, CallHistory, Elements};
 use crate::shard::model_check::{self, Explored, World as _, digest};
 use crate::shard::protocol::{CompanionRoute, Read};
 use crate::shard::time::calendar::TimeBucket;
@@ -20,7 +20,7 @@ use crate::shard::time::steps::{Direction, StepError, TimeSteps, is_newer, is_op
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Op {
+pub(super) enum TimeOp {
     Add(u8),
     Remove(u8),
     ReadAll(Direction),
@@ -35,44 +35,44 @@ pub(super) enum Op {
 
 /// Processes and what they begin with.
 #[derive(Clone, Debug)]
-pub(super) struct Scenario {
-    pub(super) store: Store,
+pub(super) struct TimeScenario {
+    pub(super) store: TimeStore,
     /// The elements that the store holds.
     pub(super) there: Elements,
     /// What is done before, by one alone, whose route all processes but the strangers remember.
-    pub(super) before: Vec<Op>,
+    pub(super) before: Vec<TimeOp>,
     /// How many of the processes, the last ones, remember nothing.
     pub(super) strangers: usize,
     /// Elements 0 to this one, without it.
     pub(super) elements: u8,
-    pub(super) processes: Vec<Vec<Op>>,
-    pub(super) hole: Option<Hole>,
+    pub(super) processes: Vec<Vec<TimeOp>>,
+    pub(super) hole: Option<TimeHole>,
 }
 
 /// What a call has told.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum TimeTold {
     Nothing,
     Yes(bool),
     All { once: Elements, twice: Elements },
 }
 
-impl Op {
+impl TimeOp {
     /// Runs the protocol as far as its steps are answered. `None`: there is another one.
-    fn run(self, protocol: &Protocol<Replay<'_>>) -> Option<Told> {
+    fn run(self, protocol: &Protocol<Replay<'_>>) -> Option<TimeTold> {
         let told = match self {
             Self::Add(element) => {
                 let part = CollectionPart::Shard(bucket_of(element), 0);
-                protocol.add(part, &Act::Add(element)).map(told)
+                protocol.add(part, &TimeAct::Add(element)).map(told)
             }
             Self::Remove(element) => {
                 let bucket = bucket_of(element);
-                let act = Act::Remove(element);
+                let act = TimeAct::Remove(element);
                 let removed = protocol.remove(bucket, CollectionPart::Shard(bucket, 0), &act);
-                removed.map(|removed| removed.map_or(Told::Yes(false), told))
+                removed.map(|removed| removed.map_or(TimeTold::Yes(false), told))
             }
             Self::ReadAll(direction) => read_all(protocol, direction),
-            Self::Delete => protocol.delete().map(|()| Told::Nothing),
+            Self::Delete => protocol.delete().map(|()| TimeTold::Nothing),
             other => panic!("{other:?} is no call"),
         };
         match (told, protocol.steps.pending.borrow().is_some()) {
@@ -98,11 +98,11 @@ impl Op {
     }
 }
 
-fn told(answer: Answer) -> Told {
-    Told::Yes(answer == Answer::Yes(true))
+fn told(answer: TimeAnswer) -> TimeTold {
+    TimeTold::Yes(answer == TimeAnswer::Yes(true))
 }
 
-fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Result<Told> {
+fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Result<TimeTold> {
     let all = (bucket_of(0), bucket_of(5));
     let read = protocol.read(all, direction, |steps, route, buckets| {
         let (mut once, mut twice, mut last) = (0, 0, None);
@@ -114,9 +114,9 @@ fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Res
             assert!(in_order, "{bucket:?} behind {last:?}");
             last = Some(bucket);
             let part = CollectionPart::Shard(bucket, 0);
-            let (state, answer) = steps.read((route.keys, part), Read::User(Act::All))?;
+            let (state, answer) = steps.read((route.keys, part), Read::User(TimeAct::All))?;
             let elements = match answer {
-                Some(Answer::All(elements)) => elements,
+                Some(TimeAnswer::All(elements)) => elements,
                 _ => 0,
             };
             if is_newer(state, route.epoch) {
@@ -128,22 +128,22 @@ fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Res
         }
         Ok((once, twice))
     });
-    read.map(|(once, twice)| Told::All { once, twice })
+    read.map(|(once, twice)| TimeTold::All { once, twice })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct World {
-    store: Store,
-    processes: Vec<Process>,
-    history: History,
+struct TimeWorld {
+    store: TimeStore,
+    processes: Vec<TimeProcess>,
+    history: CallHistory,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Process {
+struct TimeProcess {
     /// How many operations of its script it has begun.
     begun: usize,
     /// What the steps of the call under way have answered since its last attempt began.
-    running: Option<(Op, Vec<Reply>)>,
+    running: Option<(TimeOp, Vec<Reply>)>,
     remembered: Option<CompanionRoute>,
     /// The token of its next placing.
     token: u64,
@@ -152,12 +152,17 @@ struct Process {
 /// The tokens of those who are alone.
 const TOKENS_ALONE: u64 = 1_000_000;
 
-impl World {
+impl TimeWorld {
     /// One step of a process; false if it has none left.
     ///
     /// # Errors
     /// What must not be.
-    fn step(&mut self, process: usize, op: Option<Op>, hole: Option<Hole>) -> Result<bool, String> {
+    fn step(
+        &mut self,
+        process: usize,
+        op: Option<TimeOp>,
+        hole: Option<TimeHole>,
+    ) -> Result<bool, String> {
         let elements = self.history.count();
         let own = &mut self.processes[process];
         if own.running.is_none() {
@@ -201,27 +206,27 @@ impl World {
     }
 
     /// What happens in one step, and is no call of the protocol.
-    fn environment(&mut self, op: Op) -> Option<Told> {
+    fn environment(&mut self, op: TimeOp) -> Option<TimeTold> {
         match op {
-            Op::Neighbor => self.store.change_neighbor(),
-            Op::Horizon(horizon) => self.store.horizon = Some(horizon),
-            Op::Reap => self.store.reap(),
+            TimeOp::Neighbor => self.store.change_neighbor(),
+            TimeOp::Horizon(horizon) => self.store.horizon = Some(horizon),
+            TimeOp::Reap => self.store.reap(),
             _ => return None,
         }
-        Some(Told::Nothing)
+        Some(TimeTold::Nothing)
     }
 
-    fn end(&mut self, process: usize, op: Op, told: Told) -> Result<(), String> {
-        if let Told::All { twice, .. } = told
+    fn end(&mut self, process: usize, op: TimeOp, told: TimeTold) -> Result<(), String> {
+        if let TimeTold::All { twice, .. } = told
             && twice != 0
         {
             return Err(format!("{op:?} sees elements {twice:#b} twice"));
         }
         for (element, _) in op.calls(self.history.count()) {
             let answer = match told {
-                Told::Nothing => None,
-                Told::Yes(yes) => Some(yes),
-                Told::All { once, .. } => Some(once >> element & 1 == 1),
+                TimeTold::Nothing => None,
+                TimeTold::Yes(yes) => Some(yes),
+                TimeTold::All { once, .. } => Some(once >> element & 1 == 1),
             };
             if !self.history.end(process, element, answer) {
                 return Err(format!(
@@ -235,9 +240,9 @@ impl World {
     /// Does something alone, as if everybody else had died.
     fn alone(
         &mut self,
-        op: Op,
+        op: TimeOp,
         remembered: Option<CompanionRoute>,
-        hole: Option<Hole>,
+        hole: Option<TimeHole>,
     ) -> Result<Option<CompanionRoute>, String> {
         // Behind all others.
         let process = self.processes.len();
@@ -262,15 +267,15 @@ impl World {
     }
 
     /// What must hold in every state, whoever dies in it.
-    fn check_in(&self, hole: Option<Hole>) -> Result<(), String> {
+    fn check_in(&self, hole: Option<TimeHole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let mut world = self.clone();
         let all = [
-            Op::ReadAll(Direction::OldestFirst),
-            Op::ReadAll(Direction::NewestFirst),
+            TimeOp::ReadAll(Direction::OldestFirst),
+            TimeOp::ReadAll(Direction::NewestFirst),
         ];
-        for op in [all[0], all[1], Op::Add(0), all[1]] {
-            if matches!(op, Op::Add(0)) && self.store.horizon.is_some() {
+        for op in [all[0], all[1], TimeOp::Add(0), all[1]] {
+            if matches!(op, TimeOp::Add(0)) && self.store.horizon.is_some() {
                 continue;
             }
             world.alone(op, None, hole).map_err(dead)?;
@@ -285,13 +290,13 @@ impl World {
         for route in remembered {
             let mut world = self.clone();
             for element in 0..self.history.count() {
-                let removed = world.alone(Op::Remove(element), Some(route), hole);
+                let removed = world.alone(TimeOp::Remove(element), Some(route), hole);
                 removed.map_err(dead)?;
             }
             world.alone(all[0], Some(route), hole).map_err(dead)?;
         }
         let mut world = self.clone();
-        world.alone(Op::Delete, None, hole).map_err(dead)?;
+        world.alone(TimeOp::Delete, None, hole).map_err(dead)?;
         world.alone(all[0], None, hole).map_err(dead)?;
         world.check_settled()
     }
@@ -321,16 +326,16 @@ impl World {
 }
 
 /// A call, as far as its steps are answered.
-struct Run {
-    told: Option<Told>,
+struct TimeRun {
+    told: Option<TimeTold>,
     /// Its next step, if it has not come to its end.
     request: Option<Request>,
-    attempt: Attempt,
+    attempt: Trial,
     remembered: Option<CompanionRoute>,
     token: u64,
 }
 
-fn run(op: Op, replies: &[Reply], remembered: Option<CompanionRoute>, token: u64) -> Run {
+fn run(op: TimeOp, replies: &[Reply], remembered: Option<CompanionRoute>, token: u64) -> TimeRun {
     let steps = Replay {
         replies,
         next: Cell::new(0),
@@ -341,7 +346,7 @@ fn run(op: Op, replies: &[Reply], remembered: Option<CompanionRoute>, token: u64
     };
     let protocol = Protocol::with_route(steps, remembered);
     let told = op.run(&protocol);
-    Run {
+    TimeRun {
         told,
         request: protocol.steps.pending.take(),
         attempt: protocol.steps.attempt.get(),
@@ -351,11 +356,11 @@ fn run(op: Op, replies: &[Reply], remembered: Option<CompanionRoute>, token: u64
 }
 
 /// Returns the state in which a scenario begins.
-fn first_of(scenario: &Scenario) -> Result<World, String> {
-    let mut world = World {
+fn first_of(scenario: &TimeScenario) -> Result<TimeWorld, String> {
+    let mut world = TimeWorld {
         store: scenario.store.clone(),
         processes: Vec::new(),
-        history: History::new(scenario.elements, scenario.there),
+        history: CallHistory::new(scenario.elements, scenario.there),
     };
     let mut remembered = None;
     for op in &scenario.before {
@@ -364,10 +369,10 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
         }
     }
     let known = scenario.processes.len() - scenario.strangers;
-    let processes = (0..scenario.processes.len()).map(|number| Process {
+    let processes = (0..scenario.processes.len()).map(|number| TimeProcess {
         remembered: remembered.filter(|_| number < known),
         token: number as u64 * 1_000,
-        ..Process::default()
+        ..TimeProcess::default()
     });
     world.processes = processes.collect();
     Ok(world)
@@ -378,7 +383,7 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
 ///
 /// # Errors
 /// What must not be.
-pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
+pub(super) fn sample(scenario: &TimeScenario, runs: u64) -> Result<(), String> {
     let first = first_of(scenario)?;
     let count = scenario.processes.len();
     for run in 0..runs {
@@ -404,28 +409,28 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// What must not be, and the steps that lead to it.
-pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
+pub(super) fn explore(scenario: &TimeScenario) -> Result<Explored, String> {
     model_check::explore(scenario, first_of(scenario)?)
 }
 
-impl model_check::World for World {
-    type Scenario = Scenario;
+impl model_check::World for TimeWorld {
+    type Scenario = TimeScenario;
 
-    fn processes(scenario: &Scenario) -> usize {
+    fn processes(scenario: &TimeScenario) -> usize {
         scenario.processes.len()
     }
 
-    fn advance(&mut self, scenario: &Scenario, process: usize) -> Result<bool, String> {
+    fn advance(&mut self, scenario: &TimeScenario, process: usize) -> Result<bool, String> {
         let op = scenario.processes[process].get(self.processes[process].begun);
         self.step(process, op.copied(), scenario.hole)
     }
 
-    fn has_ended(&self, scenario: &Scenario) -> bool {
+    fn has_ended(&self, scenario: &TimeScenario) -> bool {
         let mut scripts = self.processes.iter().zip(&scenario.processes);
         scripts.all(|(it, ops)| it.running.is_none() && it.begun == ops.len())
     }
 
-    fn check(&self, scenario: &Scenario) -> Result<(), String> {
+    fn check(&self, scenario: &TimeScenario) -> Result<(), String> {
         self.check_in(scenario.hole)
     }
 
@@ -435,7 +440,7 @@ impl model_check::World for World {
         Some(digest(&(&self.store, &self.history, routes)))
     }
 
-    fn describe(&self, scenario: &Scenario, process: usize) -> String {
+    fn describe(&self, scenario: &TimeScenario, process: usize) -> String {
         let own = &self.processes[process];
         match &own.running {
             Some((op, replies)) => {

@@ -10,9 +10,9 @@ mod real;
 mod replay;
 mod store;
 
-use self::explore::Op::{Add, Delete, Horizon, Neighbor, ReadAll, Reap, Remove};
-use self::explore::{Op, Scenario, explore, sample};
-use self::store::{Hole, Store, bucket_of};
+use self::explore::TimeOp::{Add, Delete, Horizon, Neighbor, ReadAll, Reap, Remove};
+use self::explore::{TimeOp, TimeScenario, explore, sample};
+use self::store::{TimeHole, TimeStore, bucket_of};
 use super::steps::Direction::{NewestFirst, OldestFirst};
 use crate::shard::model_check;
 use crate::shard::protocol::rules::{ProtocolRule, without};
@@ -20,13 +20,13 @@ use crate::shard::protocol::rules::{ProtocolRule, without};
 /// How many interleavings are followed until one shows that a guard is needed, before all of them are.
 const RUNS_MAX: u64 = 20_000;
 
-const FORTH: Op = ReadAll(OldestFirst);
-const BACK: Op = ReadAll(NewestFirst);
+const FORTH: TimeOp = ReadAll(OldestFirst);
+const BACK: TimeOp = ReadAll(NewestFirst);
 
 /// Processes that know where the collection was before, but for the last ones.
-fn of(before: &[Op], processes: &[&[Op]], strangers: usize) -> Scenario {
-    Scenario {
-        store: Store::default(),
+fn of(before: &[TimeOp], processes: &[&[TimeOp]], strangers: usize) -> TimeScenario {
+    TimeScenario {
+        store: TimeStore::default(),
         there: 0,
         before: before.to_vec(),
         strangers,
@@ -36,7 +36,7 @@ fn of(before: &[Op], processes: &[&[Op]], strangers: usize) -> Scenario {
     }
 }
 
-fn holds(scenarios: &[(Scenario, usize)]) {
+fn holds(scenarios: &[(TimeScenario, usize)]) {
     model_check::holds(scenarios, explore);
 }
 
@@ -93,7 +93,7 @@ fn other_collections_of_the_record_change_nothing() {
 
 #[test]
 fn what_expires_takes_nothing_else_with_it() {
-    let expiry: &[Op] = &[Horizon(bucket_of(2)), Reap];
+    let expiry: &[TimeOp] = &[Horizon(bucket_of(2)), Reap];
     holds(&[
         (
             of(&[Add(0), Add(2)], &[expiry, &[FORTH], &[Remove(0)]], 0),
@@ -105,8 +105,8 @@ fn what_expires_takes_nothing_else_with_it() {
 }
 
 /// The same, with elements of another year.
-fn first_of_a_year(processes: &[&[Op]]) -> Scenario {
-    Scenario {
+fn first_of_a_year(processes: &[&[TimeOp]]) -> TimeScenario {
+    TimeScenario {
         elements: 6,
         ..of(&[Add(0)], processes, 0)
     }
@@ -115,27 +115,30 @@ fn first_of_a_year(processes: &[&[Op]]) -> Scenario {
 #[test]
 fn no_guard_can_be_left_out() {
     let deleted_twice = of(&[Add(0)], &[&[Delete], &[Delete], &[Add(0)]], 0);
-    let two_adders = Scenario {
+    let two_adders = TimeScenario {
         elements: 4,
         ..of(&[Add(0)], &[&[Add(2)], &[Add(3)]], 0)
     };
     let late_adders = of(&[Add(0)], &[&[Add(2)], &[Add(2)], &[Delete]], 0);
     for (hole, scenario) in [
-        (Hole::BeginBears, of(&[], &[&[Add(0)], &[Add(1)]], 2)),
-        (Hole::MarkBears, deleted_twice.clone()),
-        (Hole::ClearBears, deleted_twice.clone()),
-        (Hole::PlacedOlder, two_adders.clone()),
-        (Hole::OpenPlaced, two_adders.clone()),
-        (Hole::OpenToken, late_adders),
+        (TimeHole::BeginBears, of(&[], &[&[Add(0)], &[Add(1)]], 2)),
+        (TimeHole::MarkBears, deleted_twice.clone()),
+        (TimeHole::ClearBears, deleted_twice.clone()),
+        (TimeHole::PlacedOlder, two_adders.clone()),
+        (TimeHole::OpenPlaced, two_adders.clone()),
+        (TimeHole::OpenToken, late_adders),
         (
-            Hole::DisplacePlaced,
+            TimeHole::DisplacePlaced,
             first_of_a_year(&[&[Add(4)], &[Add(4)], &[Delete]]),
         ),
-        (Hole::DeletedOlder, deleted_twice),
-        (Hole::EnterOpen, first_of_a_year(&[&[Add(4)], &[Add(5)]])),
-        (Hole::ActOpen, two_adders),
+        (TimeHole::DeletedOlder, deleted_twice),
+        (
+            TimeHole::EnterOpen,
+            first_of_a_year(&[&[Add(4)], &[Add(5)]]),
+        ),
+        (TimeHole::ActOpen, two_adders),
     ] {
-        let with_hole = Scenario {
+        let with_hole = TimeScenario {
             hole: Some(hole),
             ..scenario.clone()
         };

@@ -8,7 +8,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::replay::Replay;
-use super::store::{Act, Answer, Hole, LAYOUT, Store, bin, bucket_of};
+use super::store::{LAYOUT, TimeAct, TimeAnswer, TimeHole, TimeStore, bin, bucket_of};
 use crate::operations::lists;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
@@ -31,7 +31,7 @@ const KEY: &str = "lobby";
 
 /// What is asked of a step. Roots and tokens are taken from those that were met, the latest ones first.
 #[derive(Clone, Debug)]
-enum Ask {
+enum StepAsk {
     Root,
     Begin(usize, u64),
     MarkDeleting(usize),
@@ -44,10 +44,10 @@ enum Ask {
     Delete(CompanionRoute, CollectionPart),
     Enter(CompanionRoute, DirectoryPage, i64),
     Entries(KeyForm, DirectoryPage, PageRange),
-    Act(CompanionRoute, CollectionPart, Act),
+    Act(CompanionRoute, CollectionPart, TimeAct),
 }
 
-fn asks() -> impl Strategy<Value = Vec<Ask>> {
+fn asks() -> impl Strategy<Value = Vec<StepAsk>> {
     let keys = || prop::sample::select(vec![KeyForm::Plain, KeyForm::Plain, KeyForm::ByBin]);
     let page = || prop::sample::select(vec![DirectoryPage::Top, DirectoryPage::Year(0)]);
     let part = move || {
@@ -64,8 +64,8 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         })
     };
     let act = prop_oneof![
-        (0..4_u8).prop_map(Act::Add),
-        (0..4_u8).prop_map(Act::Remove)
+        (0..4_u8).prop_map(TimeAct::Add),
+        (0..4_u8).prop_map(TimeAct::Remove)
     ];
     let entry = || prop::sample::select(vec![-7, 0, 1, 5, 90]);
     let direction = prop::sample::select(vec![Direction::OldestFirst, Direction::NewestFirst]);
@@ -79,26 +79,26 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         });
     let recent = || 0..3_usize;
     let ask = prop_oneof![
-        4 => Just(Ask::Root),
-        2 => (recent(), 0..4_u64).prop_map(|(root, after)| Ask::Begin(root, after)),
-        1 => recent().prop_map(Ask::MarkDeleting),
-        1 => recent().prop_map(Ask::Clear),
-        1 => Just(Ask::Neighbor),
-        3 => (keys(), part()).prop_map(|(keys, part)| Ask::Look(keys, part)),
-        6 => (route(), part()).prop_map(|(route, part)| Ask::Place(route, part)),
-        6 => (route(), part(), recent()).prop_map(|(route, part, token)| Ask::Open(route, part, token)),
-        2 => (route(), part(), recent()).prop_map(|(route, part, token)| Ask::Displace(route, part, token)),
-        2 => (route(), part()).prop_map(|(route, part)| Ask::Delete(route, part)),
-        6 => (route(), page(), entry()).prop_map(|(route, page, entry)| Ask::Enter(route, page, entry)),
-        4 => (keys(), page(), range).prop_map(|(keys, page, range)| Ask::Entries(keys, page, range)),
-        6 => (route(), part(), act).prop_map(|(route, part, act)| Ask::Act(route, part, act)),
+        4 => Just(StepAsk::Root),
+        2 => (recent(), 0..4_u64).prop_map(|(root, after)| StepAsk::Begin(root, after)),
+        1 => recent().prop_map(StepAsk::MarkDeleting),
+        1 => recent().prop_map(StepAsk::Clear),
+        1 => Just(StepAsk::Neighbor),
+        3 => (keys(), part()).prop_map(|(keys, part)| StepAsk::Look(keys, part)),
+        6 => (route(), part()).prop_map(|(route, part)| StepAsk::Place(route, part)),
+        6 => (route(), part(), recent()).prop_map(|(route, part, token)| StepAsk::Open(route, part, token)),
+        2 => (route(), part(), recent()).prop_map(|(route, part, token)| StepAsk::Displace(route, part, token)),
+        2 => (route(), part()).prop_map(|(route, part)| StepAsk::Delete(route, part)),
+        6 => (route(), page(), entry()).prop_map(|(route, page, entry)| StepAsk::Enter(route, page, entry)),
+        4 => (keys(), page(), range).prop_map(|(keys, page, range)| StepAsk::Entries(keys, page, range)),
+        6 => (route(), part(), act).prop_map(|(route, part, act)| StepAsk::Act(route, part, act)),
     ];
     prop::collection::vec(ask, 1..60)
 }
 
 /// What a step has told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum StepTold {
     Root(CollectionRoot),
     Outcome(StepOutcome<()>),
     State(PartState),
@@ -110,53 +110,55 @@ enum Told {
 /// Takes a step on one of the stores, with a root and a token that were met there.
 fn step<S: TimeSteps>(
     steps: &S,
-    ask: &Ask,
+    ask: &StepAsk,
     (root, token): (&CollectionRoot, CompanionToken),
-    act: impl Fn(Act) -> ActOf<S>,
+    act: impl Fn(TimeAct) -> ActOf<S>,
     yes: impl Fn(AnswerOf<S>) -> bool,
-) -> crate::Result<Told> {
+) -> crate::Result<StepTold> {
     Ok(match ask {
-        Ask::Root => Told::Root(steps.root()?.root),
-        Ask::Begin(_, after) => Told::Outcome(steps.begin(root, Epoch(*after))?),
-        Ask::MarkDeleting(_) => Told::Outcome(steps.mark_deleting(root)?),
-        Ask::Clear(_) => Told::Outcome(steps.clear(root)?),
-        Ask::Look(keys, part) => Told::State(steps.look(*keys, *part)?),
-        Ask::Place(route, part) => Told::Placed(steps.place(*route, *part)?),
-        Ask::Open(route, part, _) => {
+        StepAsk::Root => StepTold::Root(steps.root()?.root),
+        StepAsk::Begin(_, after) => StepTold::Outcome(steps.begin(root, Epoch(*after))?),
+        StepAsk::MarkDeleting(_) => StepTold::Outcome(steps.mark_deleting(root)?),
+        StepAsk::Clear(_) => StepTold::Outcome(steps.clear(root)?),
+        StepAsk::Look(keys, part) => StepTold::State(steps.look(*keys, *part)?),
+        StepAsk::Place(route, part) => StepTold::Placed(steps.place(*route, *part)?),
+        StepAsk::Open(route, part, _) => {
             let fill = RequestEdit::Fill(S::Kind::EMPTY);
-            Told::Outcome(steps.edit_placed((*route, *part), token, fill)?)
+            StepTold::Outcome(steps.edit_placed((*route, *part), token, fill)?)
         }
-        Ask::Displace(route, part, _) => {
+        StepAsk::Displace(route, part, _) => {
             let delete = RequestEdit::Delete;
-            Told::Outcome(steps.edit_placed((*route, *part), token, delete)?)
+            StepTold::Outcome(steps.edit_placed((*route, *part), token, delete)?)
         }
-        Ask::Delete(route, part) => Told::Outcome(steps.delete(*route, *part)?),
-        Ask::Enter(route, page, entry) => Told::Outcome(steps.enter(*route, *page, *entry)?),
-        Ask::Entries(keys, page, range) => {
+        StepAsk::Delete(route, part) => StepTold::Outcome(steps.delete(*route, *part)?),
+        StepAsk::Enter(route, page, entry) => {
+            StepTold::Outcome(steps.enter(*route, *page, *entry)?)
+        }
+        StepAsk::Entries(keys, page, range) => {
             let (state, entries) = steps.entries(*keys, *page, *range)?;
-            Told::Entries(state, entries)
+            StepTold::Entries(state, entries)
         }
-        Ask::Act(route, part, asked) => {
-            Told::Answer(steps.act(*route, *part, &act(*asked))?.map(yes))
+        StepAsk::Act(route, part, asked) => {
+            StepTold::Answer(steps.act(*route, *part, &act(*asked))?.map(yes))
         }
-        Ask::Neighbor => panic!("no step"),
+        StepAsk::Neighbor => panic!("no step"),
     })
 }
 
-/// Both stores, and what was met in them.
-struct Both {
-    model: Store,
+/// BothStores stores, and what was met in them.
+struct BothStores {
+    model: TimeStore,
     set: Set,
     steps: RecordSteps<Set>,
     roots: Vec<CollectionRoot>,
     /// Of the model, and of the real store.
     tokens: Vec<(CompanionToken, CompanionToken)>,
     /// What the model leaves out.
-    hole: Option<Hole>,
+    hole: Option<TimeHole>,
 }
 
-impl Both {
-    fn new(hole: Option<Hole>) -> Self {
+impl BothStores {
+    fn new(hole: Option<TimeHole>) -> Self {
         // At this time no epoch is later than its predecessor by more than one.
         let clock = Arc::new(ManualClock::at(0));
         let store = crate::Store::builder().clock(clock).open().unwrap();
@@ -169,14 +171,14 @@ impl Both {
             retention: None,
         };
         let mut both = Self {
-            model: Store::default(),
+            model: TimeStore::default(),
             set,
             steps,
             roots: Vec::new(),
             tokens: vec![(CompanionToken(u64::MAX), CompanionToken(u64::MAX))],
             hole,
         };
-        both.ask(&Ask::Root).unwrap();
+        both.ask(&StepAsk::Root).unwrap();
         both
     }
 
@@ -201,10 +203,10 @@ impl Both {
     ///
     /// # Errors
     /// What the two have answered, where that is not the same.
-    fn ask(&mut self, ask: &Ask) -> Result<(), String> {
+    fn ask(&mut self, ask: &StepAsk) -> Result<(), String> {
         let (mut root, mut tokens) = (CollectionRoot::default(), self.tokens[0]);
         match ask {
-            Ask::Neighbor => {
+            StepAsk::Neighbor => {
                 // Nobody shards a list in a root that has none of this collection's shards, or takes the last one away.
                 if self.model.root().companions().is_some() {
                     self.model.change_neighbor();
@@ -212,14 +214,16 @@ impl Both {
                 }
                 return Ok(());
             }
-            Ask::Begin(back, _) | Ask::MarkDeleting(back) | Ask::Clear(back) => {
+            StepAsk::Begin(back, _) | StepAsk::MarkDeleting(back) | StepAsk::Clear(back) => {
                 root = self.root_of(*back);
-                if root.companions().is_none() && !matches!(ask, Ask::Begin(..)) {
+                if root.companions().is_none() && !matches!(ask, StepAsk::Begin(..)) {
                     return Ok(());
                 }
             }
-            Ask::Open(_, _, back) | Ask::Displace(_, _, back) => tokens = self.token_of(*back),
-            Ask::Act(_, CollectionPart::Page(_), _) => return Ok(()),
+            StepAsk::Open(_, _, back) | StepAsk::Displace(_, _, back) => {
+                tokens = self.token_of(*back)
+            }
+            StepAsk::Act(_, CollectionPart::Page(_), _) => return Ok(()),
             _ => {}
         }
         let model = Replay {
@@ -230,24 +234,24 @@ impl Both {
             token: Cell::new(self.tokens.len() as u64),
             attempt: Cell::default(),
         };
-        let yes = |answer| answer == Answer::Yes(true);
+        let yes = |answer| answer == TimeAnswer::Yes(true);
         let model = step(&model, ask, (&root, tokens.0), |act| act, yes).unwrap();
         let real = step(&self.steps, ask, (&root, tokens.1), real_act, answer).unwrap();
-        if let (Told::Placed(Some(model)), Told::Placed(Some(real))) = (&model, &real) {
+        if let (StepTold::Placed(Some(model)), StepTold::Placed(Some(real))) = (&model, &real) {
             self.tokens.push((*model, *real));
         }
         let real = self.in_tokens_of_the_model(real);
         if real != model {
             return Err(format!("{ask:?}: {real:?}, and the model: {model:?}"));
         }
-        if let Told::Root(root) = model {
+        if let StepTold::Root(root) = model {
             self.roots.push(root);
         }
         Ok(())
     }
 
     /// Replaces the tokens of the real store.
-    fn in_tokens_of_the_model(&self, told: Told) -> Told {
+    fn in_tokens_of_the_model(&self, told: StepTold) -> StepTold {
         let token = |real: CompanionToken| {
             let known = self.tokens.iter().find(|(_, own)| *own == real);
             known.map_or(CompanionToken(u64::MAX - 1), |(token, _)| *token)
@@ -259,19 +263,21 @@ impl Both {
             state => state,
         };
         match told {
-            Told::State(found) => Told::State(state(found)),
-            Told::Placed(placed) => Told::Placed(placed.map(token)),
-            Told::Entries(found, entries) => Told::Entries(state(found), entries),
+            StepTold::State(found) => StepTold::State(state(found)),
+            StepTold::Placed(placed) => StepTold::Placed(placed.map(token)),
+            StepTold::Entries(found, entries) => StepTold::Entries(state(found), entries),
             told => told,
         }
     }
 }
 
 /// Counts the elements, does it, and counts again.
-fn real_act(act: Act) -> RealAct {
+fn real_act(act: TimeAct) -> RealAct {
     let write = match act {
-        Act::Add(element) => lists::append(&Collection::list_policy(), "said", i64::from(element)),
-        Act::Remove(element) => {
+        TimeAct::Add(element) => {
+            lists::append(&Collection::list_policy(), "said", i64::from(element))
+        }
+        TimeAct::Remove(element) => {
             let element = Value::Int(element.into());
             lists::remove_by_value("said", element, ListReturnType::None)
         }
@@ -286,9 +292,9 @@ fn answer(real: ActReply) -> bool {
 
 #[test]
 fn the_neighbor_of_the_model_is_a_sharded_list() {
-    let mut both = Both::new(None);
-    both.ask(&Ask::Begin(0, 0)).unwrap();
-    both.ask(&Ask::Neighbor).unwrap();
+    let mut both = BothStores::new(None);
+    both.ask(&StepAsk::Begin(0, 0)).unwrap();
+    both.ask(&StepAsk::Neighbor).unwrap();
     let list = BinName::new("list").unwrap();
     let description = both.steps.root().unwrap().root.description;
     let form = description.of(list).map(|entry| entry.form.clone());
@@ -300,20 +306,20 @@ fn the_neighbor_of_the_model_is_a_sharded_list() {
 fn an_abstract_store_without_a_guard_is_found_out() {
     let mut runner = TestRunner::deterministic();
     for hole in [
-        Hole::BeginBears,
-        Hole::MarkBears,
-        Hole::ClearBears,
-        Hole::PlacedOlder,
-        Hole::OpenPlaced,
-        Hole::OpenToken,
-        Hole::DisplacePlaced,
-        Hole::DeletedOlder,
-        Hole::EnterOpen,
-        Hole::ActOpen,
+        TimeHole::BeginBears,
+        TimeHole::MarkBears,
+        TimeHole::ClearBears,
+        TimeHole::PlacedOlder,
+        TimeHole::OpenPlaced,
+        TimeHole::OpenToken,
+        TimeHole::DisplacePlaced,
+        TimeHole::DeletedOlder,
+        TimeHole::EnterOpen,
+        TimeHole::ActOpen,
     ] {
         let differs = (0..2_000).any(|_| {
             let asks = asks().new_tree(&mut runner).unwrap().current();
-            let mut both = Both::new(Some(hole));
+            let mut both = BothStores::new(Some(hole));
             asks.iter().any(|ask| both.ask(ask).is_err())
         });
         assert!(differs, "{hole:?}");
@@ -325,8 +331,8 @@ proptest! {
 
     #[test]
     fn the_abstract_store_answers_as_a_real_one(asks in asks()) {
-        let mut both = Both::new(None);
-        for ask in asks.iter().chain([&Ask::Root]) {
+        let mut both = BothStores::new(None);
+        for ask in asks.iter().chain([&StepAsk::Root]) {
             if let Err(difference) = both.ask(ask) {
                 panic!("{difference}");
             }

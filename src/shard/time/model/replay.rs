@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::store::{Hole, LAYOUT, Reply, Request, Store, Tiny, bin};
+use super::store::{LAYOUT, Reply, Request, TimeHole, TimeStore, TinyTime, bin};
 use crate::record::BinName;
 use crate::shard::protocol::{
     AtomicRequest, CompanionRoute, CompanionToken, RecordRef, RequestReply,
@@ -20,16 +20,16 @@ pub(super) struct Replay<'a> {
     pub(super) replies: &'a [Reply],
     pub(super) next: Cell<usize>,
     pub(super) pending: RefCell<Option<Request>>,
-    pub(super) at_once: Option<(RefCell<&'a mut Store>, Option<Hole>)>,
+    pub(super) at_once: Option<(RefCell<&'a mut TimeStore>, Option<TimeHole>)>,
     /// The token of the next placing.
     pub(super) token: Cell<u64>,
     /// Where the call began again: after how many replies, with which route and which token.
-    pub(super) attempt: Cell<Attempt>,
+    pub(super) attempt: Cell<Trial>,
 }
 
 /// What a call that begins, or begins again, depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Attempt {
+pub(super) struct Trial {
     pub(super) replies: usize,
     pub(super) remembered: Option<CompanionRoute>,
     pub(super) token: u64,
@@ -55,7 +55,7 @@ impl Replay<'_> {
 }
 
 impl TimeSteps for Replay<'_> {
-    type Kind = Tiny;
+    type Kind = TinyTime;
 
     fn layout(&self) -> TimeLayout {
         LAYOUT
@@ -91,7 +91,7 @@ impl TimeSteps for Replay<'_> {
         Expiration::Never
     }
 
-    fn execute(&self, request: &AtomicRequest<Tiny>) -> crate::Result<RequestReply<Tiny>> {
+    fn execute(&self, request: &AtomicRequest<TinyTime>) -> crate::Result<RequestReply<TinyTime>> {
         match self.ask(Request::Step(request.clone()))? {
             Reply::Step(reply) => Ok(reply),
             reply => panic!("{reply:?}"),
@@ -107,7 +107,7 @@ impl TimeSteps for Replay<'_> {
     }
 
     fn begin_attempt(&self, remembered: impl FnOnce() -> Option<CompanionRoute>) {
-        self.attempt.set(Attempt {
+        self.attempt.set(Trial {
             replies: self.next.get(),
             remembered: remembered(),
             token: self.token.get(),

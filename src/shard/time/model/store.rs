@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
+use crate::shard::model_check::history::Elements;
 use crate::shard::protocol::{
     AtomicRequest, CollectionKind, CollectionRoot, CompanionState, CompanionToken, Observation,
     Precondition, Read, RecordRef, RequestEdit, RequestReply, StepOutcome,
@@ -19,9 +20,6 @@ pub(super) const LAYOUT: TimeLayout = TimeLayout {
     shards: 1,
 };
 
-/// A set of elements, by their bits.
-pub(super) type Elements = u8;
-
 /// Returns the bucket of an element: two in each of two hours of 1970, and the others in 1971.
 pub(super) const fn bucket_of(element: u8) -> TimeBucket {
     TimeBucket([0, 3_600, 365 * 86_400][element as usize / 2])
@@ -29,11 +27,11 @@ pub(super) const fn bucket_of(element: u8) -> TimeBucket {
 
 /// Buckets of elements, and pages of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Tiny;
+pub(super) struct TinyTime;
 
 /// What is done to the record of a bucket or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Act {
+pub(super) enum TimeAct {
     Add(u8),
     Remove(u8),
     /// Reads the elements of a bucket.
@@ -43,33 +41,33 @@ pub(super) enum Act {
 
 /// What that answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Answer {
+pub(super) enum TimeAnswer {
     /// Whether the element was added, or removed.
     Yes(bool),
     All(Elements),
     Entries(Vec<i64>),
 }
 
-impl CollectionKind for Tiny {
+impl CollectionKind for TinyTime {
     type Part = ();
-    type Act = Act;
-    type Answer = Answer;
+    type Act = TimeAct;
+    type Answer = TimeAnswer;
 
     fn part(_: &(), _: u64, _: u64) {
         panic!("nothing is split")
     }
 }
 
-impl TimedKind for Tiny {
+impl TimedKind for TinyTime {
     const EMPTY: () = ();
 
-    fn read_entries(_: BinName, range: PageRange) -> Act {
-        Act::Entries(range)
+    fn read_entries(_: BinName, range: PageRange) -> TimeAct {
+        TimeAct::Entries(range)
     }
 
-    fn entries(answer: Answer) -> Vec<i64> {
+    fn entries(answer: TimeAnswer) -> Vec<i64> {
         match answer {
-            Answer::Entries(entries) => entries,
+            TimeAnswer::Entries(entries) => entries,
             answer => panic!("{answer:?}"),
         }
     }
@@ -79,19 +77,19 @@ impl TimedKind for Tiny {
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     Horizon,
-    Step(AtomicRequest<Tiny>),
+    Step(AtomicRequest<TinyTime>),
 }
 
 /// What a step has answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Horizon(Option<TimeBucket>),
-    Step(RequestReply<Tiny>),
+    Step(RequestReply<TinyTime>),
 }
 
 /// A part of a guard that is left out, to see that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hole {
+pub(super) enum TimeHole {
     /// A collection is begun whatever the root says.
     BeginBears,
     /// A deletion is marked whatever the root says.
@@ -134,13 +132,13 @@ impl PartRecord {
         }
     }
 
-    fn act(&mut self, act: Act) -> Answer {
+    fn act(&mut self, act: TimeAct) -> TimeAnswer {
         let before = self.elements;
         match act {
-            Act::Add(element) => self.elements |= 1 << element,
-            Act::Remove(element) => self.elements &= !(1 << element),
-            Act::All => return Answer::All(self.elements),
-            Act::Entries(range) => {
+            TimeAct::Add(element) => self.elements |= 1 << element,
+            TimeAct::Remove(element) => self.elements &= !(1 << element),
+            TimeAct::All => return TimeAnswer::All(self.elements),
+            TimeAct::Entries(range) => {
                 // As many as there are from the end on at which reading begins.
                 let (all, limit) = (self.entries.iter().copied(), range.limit);
                 let mut entries: Vec<i64> = match range.direction {
@@ -154,16 +152,16 @@ impl PartRecord {
                     }
                 };
                 entries.sort_unstable();
-                return Answer::Entries(entries);
+                return TimeAnswer::Entries(entries);
             }
         }
-        Answer::Yes(self.elements != before)
+        TimeAnswer::Yes(self.elements != before)
     }
 }
 
 /// Everything that there is. A root without description is no root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Store {
+pub(super) struct TimeStore {
     description: Description,
     pub(super) parts: BTreeMap<(KeyForm, CollectionPart), PartRecord>,
     pub(super) horizon: Option<TimeBucket>,
@@ -173,7 +171,7 @@ pub(super) fn bin() -> BinName {
     BinName::new("said").unwrap()
 }
 
-impl Store {
+impl TimeStore {
     pub(super) fn latest(&self) -> Epoch {
         self.description.latest()
     }
@@ -206,7 +204,7 @@ impl Store {
     }
 
     /// Executes a request, as one atomic step.
-    pub(super) fn execute(&mut self, request: &Request, hole: Option<Hole>) -> Reply {
+    pub(super) fn execute(&mut self, request: &Request, hole: Option<TimeHole>) -> Reply {
         let request = match request {
             Request::Horizon => return Reply::Horizon(self.horizon),
             Request::Step(request) => request,
@@ -218,7 +216,11 @@ impl Store {
         })
     }
 
-    fn on_root(&mut self, request: &AtomicRequest<Tiny>, hole: Option<Hole>) -> RequestReply<Tiny> {
+    fn on_root(
+        &mut self,
+        request: &AtomicRequest<TinyTime>,
+        hole: Option<TimeHole>,
+    ) -> RequestReply<TinyTime> {
         let is_there = self.description != Description::default();
         let before = request.precondition.description();
         let creates = matches!(request.edit, RequestEdit::Mark(..)) && before.is_new();
@@ -227,9 +229,9 @@ impl Store {
         }
         let guard = match (&request.precondition, &request.edit) {
             (Precondition::None, _) => None,
-            (Precondition::Bare(_), _) => Some(Hole::BeginBears),
-            (_, RequestEdit::Mark(..)) => Some(Hole::MarkBears),
-            _ => Some(Hole::ClearBears),
+            (Precondition::Bare(_), _) => Some(TimeHole::BeginBears),
+            (_, RequestEdit::Mark(..)) => Some(TimeHole::MarkBears),
+            _ => Some(TimeHole::ClearBears),
         };
         if guard.is_some() && guard != hole && is_there && self.description != *before {
             return StepOutcome::FilteredOut;
@@ -253,9 +255,9 @@ impl Store {
     fn on_part(
         &mut self,
         place: (KeyForm, CollectionPart),
-        request: &AtomicRequest<Tiny>,
-        hole: Option<Hole>,
-    ) -> RequestReply<Tiny> {
+        request: &AtomicRequest<TinyTime>,
+        hole: Option<TimeHole>,
+    ) -> RequestReply<TinyTime> {
         let found = self.parts.get(&place);
         if found.is_some_and(|record| !passes(record, request, hole)) {
             return StepOutcome::FilteredOut;
@@ -295,31 +297,31 @@ impl Store {
 }
 
 /// Whether the precondition of a request holds for a record.
-fn passes(record: &PartRecord, request: &AtomicRequest<Tiny>, hole: Option<Hole>) -> bool {
+fn passes(record: &PartRecord, request: &AtomicRequest<TinyTime>, hole: Option<TimeHole>) -> bool {
     let left_out = |part| hole == Some(part);
     match (&request.precondition, &request.edit) {
         (Precondition::None, _) => true,
         (Precondition::OlderThan(epoch), edit) => {
             let part = match edit {
-                RequestEdit::Place(..) => Hole::PlacedOlder,
-                _ => Hole::DeletedOlder,
+                RequestEdit::Place(..) => TimeHole::PlacedOlder,
+                _ => TimeHole::DeletedOlder,
             };
             record.epoch < *epoch || left_out(part)
         }
         (Precondition::Live(companion), edit) => {
             let part = match edit {
-                RequestEdit::Enter(_) => Hole::EnterOpen,
-                _ => Hole::ActOpen,
+                RequestEdit::Enter(_) => TimeHole::EnterOpen,
+                _ => TimeHole::ActOpen,
             };
             record.epoch == companion.epoch && (record.token.is_none() || left_out(part))
         }
         (Precondition::Placed(companion, token), edit) => {
             let is_placed = match (record.token, edit) {
                 (found, RequestEdit::Delete) => {
-                    found == Some(*token) || left_out(Hole::DisplacePlaced)
+                    found == Some(*token) || left_out(TimeHole::DisplacePlaced)
                 }
-                (Some(found), _) => found == *token || left_out(Hole::OpenToken),
-                (None, _) => left_out(Hole::OpenPlaced),
+                (Some(found), _) => found == *token || left_out(TimeHole::OpenToken),
+                (None, _) => left_out(TimeHole::OpenPlaced),
             };
             record.epoch == companion.epoch && is_placed
         }

@@ -14,15 +14,15 @@ pub(super) const PAGE_LEN: usize = PAGE_BYTES as usize;
 
 pub(super) const SECTORS_A_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
 
-pub(super) type Page = [u8; PAGE_LEN];
+pub(super) type DiskPage = [u8; PAGE_LEN];
 
-pub(super) const ZEROS: Page = [0; PAGE_LEN];
+pub(super) const ZEROS: DiskPage = [0; PAGE_LEN];
 
 /// The stable side of the device, and the sectors still to be written to it.
 #[derive(Clone)]
 pub(super) struct Disk {
     /// Its pages; missing ones are zero.
-    pub(super) pages: BTreeMap<u64, Arc<Page>>,
+    pub(super) pages: BTreeMap<u64, Arc<DiskPage>>,
     /// The length that survives a power failure for certain.
     pub(super) len_bytes: u64,
     /// The lengths extended to since, each of which may survive.
@@ -38,7 +38,7 @@ pub(super) struct Disk {
     /// The pages of the staging memory with disk space behind them.
     pub(super) staging_allocated: BTreeSet<u64>,
     /// An earlier content of pages of the staging memory, as the kernel wrote them at some moment.
-    pub(super) staging_pages: BTreeMap<u64, Arc<Page>>,
+    pub(super) staging_pages: BTreeMap<u64, Arc<DiskPage>>,
     /// The most it has room for.
     pub(super) space_bytes: u64,
     /// Whether it has no room even for a rewrite.
@@ -57,7 +57,7 @@ pub(super) struct Disk {
     /// What happens at moments for which the test gives no seed.
     pub(super) chance: Coin,
     pub(super) boot: u64,
-    pub(super) counts: Counts,
+    pub(super) counts: DiskCounts,
 }
 
 /// A sync that a test lets fail.
@@ -81,7 +81,7 @@ pub(super) enum FreshPages {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Counts {
+pub(super) struct DiskCounts {
     pub(super) syncs: u64,
     pub(super) synced_bytes: u64,
     pub(super) writes: u64,
@@ -91,7 +91,7 @@ pub(super) struct Counts {
 }
 
 impl Disk {
-    pub(super) fn page_mut(&mut self, page: u64) -> &mut Page {
+    pub(super) fn page_mut(&mut self, page: u64) -> &mut DiskPage {
         Arc::make_mut(self.pages.entry(page).or_insert_with(|| Arc::new(ZEROS)))
     }
 
@@ -150,10 +150,10 @@ impl Disk {
     pub(super) fn restart(&mut self) {
         self.failing_sync = None;
         (self.failing_write, self.failing_release) = (None, None);
-        self.counts = Counts::default();
+        self.counts = DiskCounts::default();
     }
 
-    /// Counts down to the failing sync, and returns it if this is the one.
+    /// DiskCounts down to the failing sync, and returns it if this is the one.
     pub(super) fn take_failing_sync(&mut self) -> Option<FailingSync> {
         let mut failing = self.failing_sync.take()?;
         if failing.nth > 1 {
@@ -165,7 +165,7 @@ impl Disk {
     }
 }
 
-/// Counts down to the call that fails. Returns whether this is the one.
+/// DiskCounts down to the call that fails. Returns whether this is the one.
 pub(super) fn is_failing(calls_left: &mut Option<u64>) -> bool {
     *calls_left = calls_left.map(|left| left - 1);
     calls_left.take_if(|left| *left == 0).is_some()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use memmap2::MmapRaw;
 
-use super::disk::{Page, ZEROS};
+use super::disk::{DiskPage, ZEROS};
 use crate::device::memory::base_of;
 
 /// Returns where `len` bytes of a mapping begin.
@@ -45,7 +45,7 @@ pub(super) fn load(mapping: &MmapRaw, offset: u64, into: &mut [u8]) {
     }
 }
 
-pub(super) fn load_page(mapping: &MmapRaw, offset: u64) -> Page {
+pub(super) fn load_page(mapping: &MmapRaw, offset: u64) -> DiskPage {
     let mut page = ZEROS;
     load(mapping, offset, &mut page);
     page

@@ -6,7 +6,7 @@ use std::time::Duration;
 use spikelet::cluster::Cluster;
 
 use super::ClusterContention;
-use crate::contention::{Arrivals, Case, ClusterSettings, Place, ScratchSet, Settings};
+use crate::contention::{Arrivals, Case, ClusterSettings, RowPlace, ScratchSet, Settings};
 use crate::failure::{CommandFailure, Result};
 use crate::report::{bytes, count, decimal, duration};
 
@@ -77,9 +77,9 @@ impl Reached<'_> {
     ///
     /// # Errors
     /// It holds records, or the cluster refuses.
-    pub(super) fn claim(&self) -> Result<Place> {
+    pub(super) fn claim(&self) -> Result<RowPlace> {
         let scratch = ScratchSet::claim(&self.cluster, &self.arguments.set)?;
-        Ok(Place::Cluster(Arc::new(scratch)))
+        Ok(RowPlace::Cluster(Arc::new(scratch)))
     }
 
     /// Says what would be written where.

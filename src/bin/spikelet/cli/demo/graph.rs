@@ -14,7 +14,7 @@ const ID_BYTES_MAX: usize = 255;
 const SHOWN_CHARS: usize = 60;
 
 /// Who follows whom.
-pub(super) type Edge = [Key<'static>; 2];
+pub(super) type Follow = [Key<'static>; 2];
 
 /// Draws a graph of this many nodes, numbered from 0, with distinct edges and without self-loops: as
 /// many for each node as the GitHub follow graph has, or half of those that are possible. Nodes take
@@ -22,7 +22,7 @@ pub(super) type Edge = [Key<'static>; 2];
 /// so of some ten thousand nodes a few have thousands of followers and most have a handful. The
 /// powers are made of square roots, which are exact to the last bit: the graph is the same on every
 /// machine.
-pub(super) fn generate(nodes: u32) -> Vec<Edge> {
+pub(super) fn generate(nodes: u32) -> Vec<Follow> {
     let possible = u64::from(nodes) * u64::from(nodes.saturating_sub(1));
     let edges = (u64::from(nodes) * 289_003 / 37_700).min(possible / 2);
     let mut random = Random::new(1);
@@ -55,7 +55,7 @@ pub(super) fn generate(nodes: u32) -> Vec<Edge> {
 ///
 /// # Errors
 /// The first line that is malformed.
-pub(super) fn parse(text: &[u8]) -> Result<Vec<Edge>, String> {
+pub(super) fn parse(text: &[u8]) -> Result<Vec<Follow>, String> {
     let text = std::str::from_utf8(text).map_err(|error| {
         let before = text.get(..error.valid_up_to()).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

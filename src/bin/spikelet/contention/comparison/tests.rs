@@ -33,7 +33,7 @@ fn repeated(rate: f64) -> Measurement {
     Measurement::join((1..=5).map(repeat).collect()).unwrap()
 }
 
-fn changes(before: &OtherRun, now: &Measurement) -> Vec<Change> {
+fn changes(before: &OtherRun, now: &Measurement) -> Vec<FigureChange> {
     let settings = &now.case.settings;
     let now = std::slice::from_ref(now);
     before.compare(settings, now, 0.05).changes
@@ -198,7 +198,7 @@ fn beside_a_run_of_other_settings_nothing_is_judged() {
         Ok(())
     );
     let found = changes(&beside, &now);
-    let is_open = |change: &Change| change.verdict == ChangeVerdict::NotJudged;
+    let is_open = |change: &FigureChange| change.verdict == ChangeVerdict::NotJudged;
     assert!(found.iter().all(is_open), "{found:?}");
     assert!(found[3].change < Some(-0.8), "{found:?}");
 }

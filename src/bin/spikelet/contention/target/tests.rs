@@ -12,7 +12,7 @@ fn an_element_is_in_the_record_of_its_place_and_where_its_handle_looks() {
         settings.hot_keys = 2;
         let load = Arrivals::Open { rate: 1.0 };
         let case = settings.case(load, layout.parse().unwrap()).unwrap();
-        let target = HotTarget::new(&case, &Place::Embedded).unwrap();
+        let target = HotTarget::new(&case, &RowPlace::Embedded).unwrap();
         for id in (0..60).chain(INITIAL_FROM..INITIAL_FROM + 60) {
             let route = target.route(1, id);
             if id < INITIAL_FROM {
@@ -42,7 +42,7 @@ fn an_element_of_beforehand_that_is_gone_is_lost_and_one_that_is_there_twice_is_
         settings.hot_keys = 2;
         let load = Arrivals::Open { rate: 1.0 };
         let case = settings.case(load, layout.parse().unwrap()).unwrap();
-        let target = HotTarget::new(&case, &Place::Embedded).unwrap();
+        let target = HotTarget::new(&case, &RowPlace::Embedded).unwrap();
         let ledger = Ledger::default();
         assert!(target.check(&ledger).unwrap().holds(), "{layout}");
         let id = INITIAL_FROM + 9;
@@ -78,7 +78,7 @@ fn a_put_that_another_had_replaced_is_no_last_value_and_is_not_seen_by_its_succe
         settings.payload = 16;
         let load = Arrivals::Open { rate: 1.0 };
         let case = settings.case(load, layout.parse().unwrap()).unwrap();
-        let target = HotTarget::new(&case, &Place::Embedded).unwrap();
+        let target = HotTarget::new(&case, &RowPlace::Embedded).unwrap();
         let mut ledger = Ledger::default();
         let route = target.route(0, 0);
         for id in 70..73 {

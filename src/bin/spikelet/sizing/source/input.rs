@@ -64,7 +64,7 @@ impl Input {
 
     fn new(packed: Box<dyn Read>, length: u64) -> io::Result<Self> {
         let read = Rc::new(Cell::new(0));
-        let counted = Counted {
+        let counted = CountedReader {
             from: packed,
             read: Rc::clone(&read),
         };
@@ -97,12 +97,12 @@ fn peek<R: BufRead>(mut from: R) -> io::Result<(Vec<u8>, Peeked<R>)> {
 }
 
 /// Counts the bytes that come by.
-struct Counted {
+struct CountedReader {
     from: Box<dyn Read>,
     read: Rc<Cell<u64>>,
 }
 
-impl Read for Counted {
+impl Read for CountedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(buffer)?;
         self.read.set(self.read.get() + count as u64);
