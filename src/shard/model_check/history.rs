@@ -5,7 +5,7 @@
 //! that was answered leaves those states in which it took effect with that answer. No state left: nothing explains it.
 
 /// A set of elements, by their bits.
-pub(crate) type Elements = u8;
+pub(crate) type ElementSet = u8;
 
 /// The most processes that call.
 pub(crate) const PROCESSES_MAX: usize = 8;
@@ -44,7 +44,7 @@ pub(crate) struct CallHistory {
 
 impl CallHistory {
     /// Returns the history of a collection of `count` elements, which holds those of `there`.
-    pub(crate) fn new(count: u8, there: Elements) -> Self {
+    pub(crate) fn new(count: u8, there: ElementSet) -> Self {
         let elements = (0..count).map(|element| Known {
             calls: [None; PROCESSES_MAX],
             states: vec![State::from(there >> element & 1)],

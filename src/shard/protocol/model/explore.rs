@@ -12,7 +12,7 @@ use super::super::{
 use super::scenario::{HashOp, HashScenario};
 use super::store::{CompanionRecord, HashHole, HashStore, companion_key};
 use super::{Tiny, TinyAct, TinyAnswer, elements};
-use crate::shard::model_check::history::{Call, CallHistory, Elements};
+use crate::shard::model_check::history::{Call, CallHistory, ElementSet};
 use crate::shard::model_check::{self, Explored};
 use crate::shard::scheme::{Epoch, Scheme};
 
@@ -22,7 +22,7 @@ struct HashWorld {
     processes: Vec<HashProcess>,
     /// Of all elements of the first collection, and then of the second.
     history: CallHistory,
-    /// Elements of each collection.
+    /// ElementSet of each collection.
     elements: u8,
 }
 
@@ -39,7 +39,7 @@ struct HashProcess {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Running {
     Write(ElementWrite<Tiny>),
-    Change(Transition<Elements>),
+    Change(Transition<ElementSet>),
     /// `None`: the whole collection is read.
     Survey(Option<u8>, Survey<Tiny>),
     /// One record of a view after the other.
@@ -49,8 +49,8 @@ enum Running {
         patience: u8,
         learned: Option<RouteHint>,
         next: usize,
-        once: Elements,
-        twice: Elements,
+        once: ElementSet,
+        twice: ElementSet,
     },
 }
 
@@ -58,7 +58,7 @@ enum Running {
 enum HashTold {
     Nothing,
     Yes(bool),
-    All { once: Elements, twice: Elements },
+    All { once: ElementSet, twice: ElementSet },
 }
 
 #[expect(

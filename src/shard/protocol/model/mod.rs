@@ -14,7 +14,7 @@ mod store;
 
 use super::CollectionKind;
 use crate::record::BinName;
-use crate::shard::model_check::history::Elements;
+use crate::shard::model_check::history::ElementSet;
 
 /// A collection of elements 0 to 7, each of which is its own hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,15 +42,15 @@ enum TinyAct {
 enum TinyAnswer {
     /// Whether the element was added, was removed, is there.
     Yes(bool),
-    All(Elements),
+    All(ElementSet),
 }
 
 impl CollectionKind for Tiny {
-    type Part = Elements;
+    type Part = ElementSet;
     type Act = TinyAct;
     type Answer = TinyAnswer;
 
-    fn part(whole: &Elements, shards: u64, shard: u64) -> Elements {
+    fn part(whole: &ElementSet, shards: u64, shard: u64) -> ElementSet {
         elements(*whole)
             .filter(|element| u64::from(*element) & (shards - 1) == shard)
             .fold(0, |part, element| part | 1 << element)
@@ -58,6 +58,6 @@ impl CollectionKind for Tiny {
 }
 
 /// The elements of a set.
-fn elements(set: Elements) -> impl Iterator<Item = u8> {
+fn elements(set: ElementSet) -> impl Iterator<Item = u8> {
     (0..8).filter(move |element| set >> element & 1 == 1)
 }

@@ -11,7 +11,7 @@ use super::super::{
     RequestEdit, RequestReply,
 };
 use super::store::{CompanionRecord, HashStore, companion_key};
-use super::{Elements, Tiny, TinyAct, TinyAnswer, bin_of, elements};
+use super::{ElementSet, Tiny, TinyAct, TinyAnswer, bin_of, elements};
 use crate::operations::{get_bin, lists};
 use crate::record::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
@@ -57,13 +57,13 @@ impl Real {
     }
 }
 
-fn list(set: Elements) -> Vec<Value> {
+fn list(set: ElementSet) -> Vec<Value> {
     elements(set)
         .map(|element| Value::Int(element.into()))
         .collect()
 }
 
-fn set(items: &[Value]) -> Elements {
+fn set(items: &[Value]) -> ElementSet {
     items.iter().fold(0, |set, item| match item {
         Value::Int(element) => set | 1 << element,
         other => panic!("no element: {other:?}"),
@@ -89,7 +89,7 @@ fn real_act(bin: &str, act: TinyAct) -> RealAct {
 }
 
 fn real_request(bin: &str, request: &AtomicRequest<Tiny>) -> AtomicRequest<Bin> {
-    let content = |part: &Elements| Content::List(list(*part));
+    let content = |part: &ElementSet| Content::List(list(*part));
     let edit = match &request.edit {
         RequestEdit::None => RequestEdit::None,
         RequestEdit::User(act) => RequestEdit::User(real_act(bin, *act)),
@@ -207,7 +207,7 @@ fn any_act() -> impl Strategy<Value = TinyAct> + Clone {
     })
 }
 
-fn any_part() -> impl Strategy<Value = Elements> + Clone {
+fn any_part() -> impl Strategy<Value = ElementSet> + Clone {
     0..16_u8
 }
 

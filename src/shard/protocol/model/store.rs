@@ -6,13 +6,13 @@ use super::super::{
     AtomicRequest, CollectionRoot, CompanionState, NeighborCollections, Observation, Precondition,
     Read, RecordRef, RequestEdit, RequestReply,
 };
-use super::{COLLECTIONS, Elements, Tiny, TinyAct, TinyAnswer, bin_of};
+use super::{COLLECTIONS, ElementSet, Tiny, TinyAct, TinyAnswer, bin_of};
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
 /// What a record has of each collection.
-pub(super) type CollectionBins = [Option<Elements>; COLLECTIONS];
+pub(super) type CollectionBins = [Option<ElementSet>; COLLECTIONS];
 
 /// The key of a companion: the collection where the key says so, and its number.
 pub(super) type CompanionKey = (Option<usize>, u64);
@@ -352,7 +352,7 @@ fn companion_passes(
     }
 }
 
-fn apply_read(read: &Read<Tiny>, bin: Option<Elements>, seen: &mut Observation<Tiny>) {
+fn apply_read(read: &Read<Tiny>, bin: Option<ElementSet>, seen: &mut Observation<Tiny>) {
     seen.has_bin = bin.is_some();
     match read {
         Read::Nothing | Read::Description | Read::State => {}
@@ -362,7 +362,7 @@ fn apply_read(read: &Read<Tiny>, bin: Option<Elements>, seen: &mut Observation<T
 }
 
 /// What an act does to a bin.
-fn apply(act: TinyAct, bin: &mut Option<Elements>) -> Option<TinyAnswer> {
+fn apply(act: TinyAct, bin: &mut Option<ElementSet>) -> Option<TinyAnswer> {
     let there = |element: u8| bin.unwrap_or_default() >> element & 1 == 1;
     Some(match act {
         TinyAct::Add(element) => {

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::replay::{Replay, Trial};
 use super::store::{LAYOUT, Reply, Request, TimeAct, TimeAnswer, TimeHole, TimeStore, bucket_of};
-use crate::shard::model_check::history::{Call, CallHistory, Elements};
+use crate::shard::model_check::history::{Call, CallHistory, ElementSet};
 use crate::shard::model_check::{self, Explored, World as _, digest};
 use crate::shard::protocol::{CompanionRoute, Read};
 use crate::shard::time::calendar::TimeBucket;
@@ -38,12 +38,12 @@ pub(super) enum TimeOp {
 pub(super) struct TimeScenario {
     pub(super) store: TimeStore,
     /// The elements that the store holds.
-    pub(super) there: Elements,
+    pub(super) there: ElementSet,
     /// What is done before, by one alone, whose route all processes but the strangers remember.
     pub(super) before: Vec<TimeOp>,
     /// How many of the processes, the last ones, remember nothing.
     pub(super) strangers: usize,
-    /// Elements 0 to this one, without it.
+    /// ElementSet 0 to this one, without it.
     pub(super) elements: u8,
     pub(super) processes: Vec<Vec<TimeOp>>,
     pub(super) hole: Option<TimeHole>,
@@ -54,7 +54,7 @@ pub(super) struct TimeScenario {
 enum TimeTold {
     Nothing,
     Yes(bool),
-    All { once: Elements, twice: Elements },
+    All { once: ElementSet, twice: ElementSet },
 }
 
 impl TimeOp {

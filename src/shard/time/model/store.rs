@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
-use crate::shard::model_check::history::Elements;
+use crate::shard::model_check::history::ElementSet;
 use crate::shard::protocol::{
     AtomicRequest, CollectionKind, CollectionRoot, CompanionState, CompanionToken, Observation,
     Precondition, Read, RecordRef, RequestEdit, RequestReply, StepOutcome,
@@ -44,7 +44,7 @@ pub(super) enum TimeAct {
 pub(super) enum TimeAnswer {
     /// Whether the element was added, or removed.
     Yes(bool),
-    All(Elements),
+    All(ElementSet),
     Entries(Vec<i64>),
 }
 
@@ -119,7 +119,7 @@ pub(super) struct PartRecord {
     /// `None`: it is open.
     pub(super) token: Option<CompanionToken>,
     entries: BTreeSet<i64>,
-    elements: Elements,
+    elements: ElementSet,
 }
 
 impl PartRecord {
