@@ -90,7 +90,9 @@ impl Truncated {
             });
         };
         let is_over = self.timed_lsn <= self.below_lsn;
-        (is_over || before_ms > self.timed_ms).then_some(Self {
+        // None is older than the first time, which followers could not tell from no time.
+        let hidden_ms = if is_over { 0 } else { self.timed_ms };
+        (before_ms > hidden_ms).then_some(Self {
             timed_lsn: lsn,
             timed_ms: before_ms,
             ..self

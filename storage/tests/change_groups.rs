@@ -162,3 +162,22 @@ fn changes_are_followed_from_their_first_number_beside_groups_that_have_begun() 
         assert!(read.is_ok(), "round {round}, {delivery:?}: {read:?}");
     }
 }
+
+/// Staging memory has the entries of a closing namespace until its lanes are closed.
+#[test]
+fn changes_that_are_staged_when_a_close_begins_are_read() {
+    let (namespace, _) = Namespace::open(options(devices(&simulated(1, 9)), 9)).unwrap();
+    let set = fed(&namespace);
+    let position = namespace.last_lsn().get();
+    put(&namespace, set, 1, 1, b"staged");
+    // The close waits for its owner.
+    let held = namespace.lock(&digest(2), None).unwrap();
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| namespace.close());
+        while namespace.lock(&digest(3), None).is_ok() {}
+        let changes = read_from(&namespace, Delivery::Published, position);
+        drop(held);
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        closing.join().unwrap().unwrap();
+    });
+}

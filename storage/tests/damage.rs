@@ -7,8 +7,10 @@
 mod common;
 
 use common::damage::{BLOCKS, Damage, RECORDS, Store};
-use common::{Chance, devices, digest, get, options, put};
-use spikelet_storage::{Error, Namespace, Verification};
+use common::{Chance, devices, digest, get, options, payload_of, put, small_header};
+use spikelet_storage::{
+    Error, HEADER_BYTES, Namespace, Options, SMALL_BLOCK_BYTES, SimulatedDevice, Verification,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -210,5 +212,39 @@ fn every_byte_of_a_small_device_may_be_inverted() {
             store.undo(&saved);
         }
         println!("{store:?}: {tally:?}");
+    }
+}
+
+/// The rest of a staging buffer holds bytes of earlier entries, and would reach over the directory.
+#[test]
+fn damage_is_attributed_in_a_block_of_which_staging_memory_has_the_end() {
+    const BYTES: usize = 1000;
+    let origin = Arc::new(SimulatedDevice::new(&small_header(0, 1, 2 * BLOCKS)).unwrap());
+    let on = |disk: &Arc<SimulatedDevice>| Options {
+        max_record_bytes: 1 << 20,
+        ..options(devices(std::slice::from_ref(disk)), 2 * BLOCKS)
+    };
+    let (namespace, _) = Namespace::open(on(&origin)).unwrap();
+    let put = |record| put(&namespace, &digest(record), &payload_of(record, 0, BYTES));
+    (0..4).for_each(|record| put(record).unwrap());
+    namespace.sync().unwrap();
+    let records = SMALL_BLOCK_BYTES / (BYTES as u64 + 100);
+    (4..records).for_each(|record| put(record).unwrap());
+    assert_eq!(namespace.stats().used_blocks, 1);
+    let killed = Arc::new(origin.kill().unwrap());
+    let bytes = killed.snapshot_range(HEADER_BYTES..HEADER_BYTES + SMALL_BLOCK_BYTES);
+    let payload = payload_of(2, 0, BYTES);
+    let found = bytes.windows(BYTES).position(|found| found == payload);
+    let at = HEADER_BYTES + found.unwrap() as u64;
+    // With its header.
+    killed.zero(at - 56..at + BYTES as u64);
+    let (namespace, opening) = Namespace::open(on(&killed)).unwrap();
+    assert_eq!(opening.damaged_entries, 1, "{opening:?}");
+    assert_eq!(opening.unknown_bytes, 0, "{opening:?}");
+    for record in 0..records {
+        match get(&namespace, &digest(record)) {
+            Ok(found) => assert_eq!(found, Some(payload_of(record, 0, BYTES))),
+            Err(error) => assert_eq!(record, 2, "{error}"),
+        }
     }
 }

@@ -4,9 +4,12 @@
 mod common;
 
 use common::turns::{alone, beside_others};
-use common::{NOW_MS, digest, files, get, options, put};
-use spikelet_storage::{Error, Namespace, NewVersion, Options, Storage, Truncate};
+use common::{NOW_MS, devices, digest, files, get, options, put, simulated};
+use spikelet_storage::{
+    ChangeKind, Delivery, Error, Namespace, NewVersion, Options, Storage, Truncate,
+};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const BLOCKS: u64 = 8;
@@ -211,4 +214,23 @@ fn no_write_slips_past_a_truncation() {
     assert_eq!(there(&namespace, 0..30), []);
     put(&namespace, &digest(1), b"with an older time").unwrap();
     assert_eq!(namespace.stats().records, 1);
+}
+
+#[test]
+fn a_truncation_before_the_first_time_removes_nothing_and_is_no_change() {
+    let _turn = beside_others();
+    let disk = simulated(1, BLOCKS);
+    let (namespace, _) = Namespace::open(options(devices(&disk), BLOCKS)).unwrap();
+    let set = common::changes::fed(&namespace);
+    let start = namespace.last_lsn().get();
+    common::changes::put(&namespace, set, 1, 1, b"stays");
+    assert_eq!(namespace.truncate(Truncate::Set(set), Some(0)).unwrap(), 0);
+    let killed = [Arc::new(disk[0].kill().unwrap())];
+    let (reopened, _) = Namespace::open(options(devices(&killed), BLOCKS)).unwrap();
+    for namespace in [namespace, reopened] {
+        let changes = common::changes::read_from(&namespace, Delivery::Published, start);
+        let kinds: Vec<_> = changes.iter().map(|change| change.kind).collect();
+        assert_eq!(kinds, [ChangeKind::Put]);
+        assert!(get(&namespace, &digest(1)).unwrap().is_some());
+    }
 }

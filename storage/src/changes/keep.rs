@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockPhase, BlockState};
 use crate::log::block_walk::{BlockLife, BlockWalk};
+use crate::sets::feed::Feed;
 
 /// The share of the devices that may be held back, unless the options say otherwise: an eighth.
 const HELD_SHARE: u64 = 8;
@@ -72,7 +73,9 @@ impl Core {
         let (first, last) = block.change_lsns();
         // A block of unknown content has no number that has not been given out.
         let last = last.min(self.log.last_lsn());
-        if !self.sets.any_fed() || first > last || self.sets.feed(|feed| feed.lost_to >= last) {
+        // A set that is about to be followed from a number in the block on is known behind this lock.
+        let needs_none = |feed: &Feed| feed.sets.is_empty() || feed.lost_to >= last;
+        if first > last || self.sets.feed(needs_none) {
             return Ok(());
         }
         self.sets.change_feed(
@@ -120,4 +123,59 @@ fn lsns_of(life: BlockLife<'_>, walk: &mut BlockWalk) -> Option<(u64, u64)> {
     Some(lsns.fold((u64::MAX, 0), |(least, most), lsn| {
         (least.min(lsn), most.max(lsn))
     }))
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use crate::core::Namespace;
+    use crate::digest::Digest;
+    use crate::options::{Options, Storage};
+    use crate::record_lock::NewVersion;
+    use crate::sets::feed::FedSet;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_block_that_is_emptied_beside_the_first_following_takes_no_change_unnoticed() {
+        let (namespace, _) = Namespace::open(Options {
+            background: false,
+            ..Options::new("test", Storage::Memory)
+        })
+        .unwrap();
+        let core = &namespace.core;
+        let version = NewVersion {
+            generation: 1,
+            void_time: 0,
+            last_update_ms: 1,
+            set_id: 0,
+            key: None,
+            payload: b"followed",
+        };
+        let lock = namespace
+            .lock(&Digest::new([7; Digest::LEN]), None)
+            .unwrap();
+        let lsn = lock.put(&version).unwrap().get();
+        core.log.close_lanes().unwrap();
+        std::thread::scope(|scope| {
+            let follow = FedSet {
+                number: 0,
+                since: lsn - 1,
+            };
+            let empty_meanwhile = |_| {
+                let emptying = scope.spawn(|| {
+                    let (_, block) = core.log.closed_blocks().next().unwrap();
+                    core.lose_changes_of(block).unwrap();
+                });
+                let until = Instant::now() + Duration::from_millis(100);
+                while !emptying.is_finished() && Instant::now() < until {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            };
+            let change = core
+                .sets
+                .change_feed(|feed| feed.sets.push(follow), empty_meanwhile);
+            change.unwrap();
+        });
+        assert_eq!(namespace.changes_kept_after().get(), lsn);
+    }
 }

@@ -149,7 +149,10 @@ impl ChangeReader {
     /// Notes how far to read, and finds the blocks to read.
     fn begin(&mut self) -> Result<ReadFrame> {
         let core = Arc::clone(&self.core);
-        let is_durable = self.delivery == Delivery::Durable;
+        // What is staged goes to the devices before it is read, also while the namespace is closed. A
+        // fork and an opening for reading write nothing.
+        let may_flush = !core.opened_for_reading && !core.fork.is_child();
+        let is_durable = self.delivery == Delivery::Durable || !may_flush;
         // No truncation is under way meanwhile.
         let (mut to, feed) = core.sets.feed(|feed| {
             let to = if is_durable {
@@ -166,7 +169,7 @@ impl ChangeReader {
         }
         truncations.retain(|event| event.lsn <= to);
         truncations.reverse();
-        let tails = if is_durable || core.check_open().is_err() {
+        let tails = if is_durable {
             core.log.filled_blocks()
         } else {
             core.log.flush_lanes()?

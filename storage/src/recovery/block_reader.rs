@@ -295,14 +295,18 @@ impl Judge<'_> {
         }
         let lines = scanned.lines.iter();
         let before_end = lines.filter(|(_, at_units)| u64::from(*at_units) * UNIT_BYTES < end);
-        let is_open = block.durable_entries.is_some() && block.header.ended.is_none();
+        let is_new = match block.header.ended {
+            // An opening that was interrupted may have ended it behind entries that do not count.
+            Some(ended) => end < u64::from(ended.units) * UNIT_BYTES,
+            None => is_cut || block.durable_entries.is_some(),
+        };
         self.found.ends.push(EndOfBlock {
             block: *block,
             end,
             entries: before_end.count() as u32,
             last_lsn: Lsn(self.sweep.known.state.durable_lsn),
             staged_from: scanned.staged_from,
-            is_new: is_open || (is_cut && block.header.ended.is_none()),
+            is_new,
             lines: Vec::new(),
         });
     }

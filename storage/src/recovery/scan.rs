@@ -157,13 +157,15 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return None;
         }
         // It must be an entry there: here it may be torn.
-        let staged = staging.filled_bytes(lane, at - start, self.block.id.bytes() - start);
-        let raw = staged.first_chunk::<ENTRY_HEADER_BYTES>();
+        let staged = |to: u64| staging.filled_bytes(lane, at - start, to.saturating_sub(start));
+        let raw = staged(at + ENTRY_HEADER_BYTES as u64).first_chunk();
         if raw.is_none_or(|raw| EntryHeader::decode_checked(raw, self.place(at)).is_none()) {
             return None;
         }
         self.staged_from = Some(at);
-        self.bytes.overlay(self.offset(at), staged);
+        // The rest of the buffer, with bytes of earlier entries, may reach over the directory.
+        let end = self.directory_begins_at();
+        self.bytes.overlay(self.offset(at), staged(end));
         Some(0)
     }
 

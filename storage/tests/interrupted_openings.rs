@@ -1,0 +1,87 @@
+//! Openings that end in the middle: the next one shows the store as it was at one moment, and so do all after it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{devices, digest, get, options, put, small_header, version};
+use spikelet_storage::{Change, Namespace, Options, SimulatedDevice};
+use std::sync::{Arc, Mutex};
+
+const BLOCKS: u64 = 16;
+
+fn on(disk: &Arc<SimulatedDevice>) -> Options {
+    Options {
+        max_record_bytes: 1 << 20,
+        write_lanes: 2,
+        ..options(devices(std::slice::from_ref(disk)), BLOCKS)
+    }
+}
+
+/// Puts a record in another thread before a change of the disk, by another lane than the one that
+/// this thread has locked then. Returns the disk as a kill leaves it behind the put.
+fn put_beside(
+    namespace: &Namespace,
+    disk: &Arc<SimulatedDevice>,
+    (change, record): (u64, u64),
+) -> Arc<Mutex<Option<SimulatedDevice>>> {
+    let left = Arc::new(Mutex::new(None));
+    let (namespace, device, of_hook) = (namespace.clone(), Arc::clone(disk), Arc::clone(&left));
+    disk.before_change(change, move || {
+        let put = move || put(&namespace, &digest(record), b"beside");
+        std::thread::spawn(put).join().unwrap().unwrap();
+        *of_hook.lock().unwrap() = Some(device.kill().unwrap());
+    });
+    left
+}
+
+/// An opening without room begins to keep an entry where it is, behind the numbers of a group that a
+/// kill has cut. A power failure in the middle of it cuts the entry off.
+#[test]
+fn what_is_cut_off_stays_away_where_an_opening_had_begun_to_keep_it() {
+    let (mut kept, mut cut) = (0, 0);
+    // Changes of the disk in the middle of the group.
+    for change in 30..36 {
+        let origin = Arc::new(SimulatedDevice::new(&small_header(0, 1, BLOCKS)).unwrap());
+        let (namespace, _) = Namespace::open(on(&origin)).unwrap();
+        let large = vec![1; 100 << 10];
+        put(&namespace, &digest(0), &large).unwrap();
+        put_beside(&namespace, &origin, (1, 1));
+        put(&namespace, &digest(3), &large).unwrap();
+        assert_eq!(namespace.stats().used_blocks, 2, "one a lane");
+        namespace.sync().unwrap();
+        let left = put_beside(&namespace, &origin, (change, 2));
+        let mut members: Vec<_> = (10..30).map(digest).collect();
+        members.sort_unstable();
+        let lock = |digest| namespace.lock(digest, None).unwrap();
+        let puts = members
+            .iter()
+            .map(|digest| (lock(digest), Change::Put(version(&large))));
+        namespace.commit_group(puts.collect()).unwrap();
+        let left = left.lock().unwrap().take().unwrap();
+        for moment in 30..60 {
+            let full = Arc::new(left.kill().unwrap());
+            full.set_space_bytes(0);
+            let image = Arc::new(Mutex::new(None));
+            let (device, of_hook) = (Arc::clone(&full), Arc::clone(&image));
+            full.before_change(moment, move || {
+                *of_hook.lock().unwrap() = Some(device.crash(moment).unwrap());
+            });
+            Namespace::open(on(&full)).unwrap();
+            let Some(image) = image.lock().unwrap().take().map(Arc::new) else {
+                break;
+            };
+            image.set_space_bytes(u64::MAX);
+            let (namespace, _) = Namespace::open(on(&image)).unwrap();
+            let found = get(&namespace, &digest(2)).unwrap();
+            match found {
+                Some(_) => kept += 1,
+                None => cut += 1,
+            }
+            let image = Arc::new(image.kill().unwrap());
+            let (namespace, _) = Namespace::open(on(&image)).unwrap();
+            let again = get(&namespace, &digest(2)).unwrap();
+            assert_eq!(again, found, "changes {change} and {moment}");
+        }
+    }
+    assert!(kept > 5 && cut > 5, "kept {kept} times, cut off {cut}");
+}
