@@ -11,6 +11,7 @@ use crate::digest::Digest;
 use crate::entry::Lsn;
 use crate::error::Result;
 use crate::lock::{Acquire, HeldLocks, Waiter};
+use crate::maintenance::background::later;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -46,8 +47,9 @@ struct QueueState {
 enum Awaited {
     Nothing,
     Record(QueuePlace),
-    /// Room for a new version. The count of vain looks for blocks to empty when the write found none.
+    /// Room for new versions: so many blocks. The count of vain looks for blocks to empty when the write found none.
     Space {
+        blocks: u64,
         vain_looks: u64,
     },
 }
@@ -179,9 +181,9 @@ impl Attempt {
         let is_ready = match &state.awaited {
             Awaited::Nothing => true,
             Awaited::Record(place) => place.is_granted(context),
-            Awaited::Space { vain_looks } => {
+            Awaited::Space { blocks, vain_looks } => {
                 let space = state.core.log.space();
-                space.has_changed(*vain_looks, context.waker())
+                space.has_changed(*blocks, *vain_looks, context.waker())
             }
         };
         match is_ready {
@@ -301,19 +303,18 @@ pub(crate) fn keep_place(core: &Core, digest: &Digest, waiter: Arc<Waiter>) {
     drop(before);
 }
 
-/// Notes that the task waits for space, unless its patience is over.
-pub(crate) fn await_space(core: &Core) {
+/// Notes that the task waits for space, so many blocks, unless its patience is over.
+pub(crate) fn await_space(core: &Core, blocks: u64) {
     let vain_looks = core.log.space().vain_looks();
     let now = Instant::now();
     let before = with_running(core, |state| {
         let ends = *state.space_ends.get_or_insert_with(|| {
             Counters::add(&core.counters.space_waits, 1);
-            let patience = core.options.max_space_wait;
-            now.checked_add(patience).unwrap_or(now)
+            later(now, core.options.max_space_wait)
         });
         (!state.is_last && now < ends).then(|| {
             state.must_wait = true;
-            std::mem::replace(&mut state.awaited, Awaited::Space { vain_looks })
+            std::mem::replace(&mut state.awaited, Awaited::Space { blocks, vain_looks })
         })
     });
     drop(before);

@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) sets: Sets,
     /// Whether there may be chains of deltas.
     pub(crate) any_deltas: AtomicBool,
+    /// Entries may count as live that are dead: those of chains that could not be read when they ended.
+    pub(crate) counts_dead: AtomicBool,
     /// Bytes of the log are lost, and their records are unknown: an entry with a number not above this may be stale.
     /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,

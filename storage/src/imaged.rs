@@ -75,19 +75,20 @@ impl Core {
         }
     }
 
-    /// Whether the entry at a location is a delta. `None`: it cannot be read. Chains are rare: without them no entry needs a
-    /// look.
+    /// Whether the entry of a slot is a delta. `None`: its header cannot be read, or is damaged. Chains are rare: without
+    /// them no entry needs a look.
     #[inline]
-    pub(crate) fn is_delta(&self, location: Location, guard: &Guard) -> Option<bool> {
+    pub(crate) fn is_delta(&self, slot: &IndexSlot, guard: &Guard) -> Option<bool> {
         if !self.any_deltas.load(Ordering::Relaxed) {
             return Some(false);
         }
-        let entry = self.log.entry(location, guard)?;
-        Some(entry.view().kind_is(EntryKind::Delta))
+        let entry = self.log.entry(slot.location, guard)?;
+        let view = entry.view();
+        (self.believes(slot, &view)).then(|| view.kind_is(EntryKind::Delta))
     }
 
     /// Returns the entries that a slot's version consists of, the whole record first. `slot`: found in the index under this
-    /// guard. `None`: its chain cannot be read, since an entry of it is damaged.
+    /// guard. `None`: they are not known, since one of them is damaged.
     pub(crate) fn parts_of_slot(&self, slot: &IndexSlot, guard: &Guard) -> Option<Vec<ChainPart>> {
         if let Some(number) = Images::number_of(slot.location) {
             let image = self.log.images().get(number, guard);
@@ -99,7 +100,7 @@ impl Core {
                 None => parts_of(self.log.volumes(), image.newest(), guard),
             };
         }
-        if self.is_delta(slot.location, guard) == Some(true) {
+        if self.is_delta(slot, guard)? {
             return parts_of(self.log.volumes(), slot.location, guard);
         }
         Some(vec![ChainPart {

@@ -2,10 +2,11 @@
 
 use crate::core::Core;
 use crate::digest::PARTITIONS;
-use crate::entry::FLAG_CHANGED_SET;
+use crate::entry::{EntryHeader, FLAG_CHANGED_SET};
 use crate::epoch::{self, Guard};
 use crate::image::Images;
 use crate::index::IndexSlot;
+use crate::sync::atomic::Ordering;
 
 impl Core {
     /// Takes an entry out of the counts. `superseded`: the slot that the index no longer has.
@@ -17,11 +18,12 @@ impl Core {
         self.retire_uncounted(superseded, guard);
     }
 
-    /// Takes an entry out of the counts of its block alone. Of a chain that cannot be read nothing is taken but the newest
-    /// entry, if the slot names it: a block that counts too much stays longer than it must, and never goes too early.
+    /// Takes an entry out of the counts of its block alone. Of what may be a chain and cannot be read nothing is taken but the
+    /// newest entry, as far as its size is known: a block that counts too much stays longer than it must, and never goes too
+    /// early.
     pub(crate) fn retire_uncounted(&self, superseded: &IndexSlot, guard: &Guard) {
         let image = Images::number_of(superseded.location);
-        if image.is_none() && self.is_delta(superseded.location, guard) == Some(false) {
+        if image.is_none() && self.is_delta(superseded, guard) == Some(false) {
             self.log.release(superseded.location, superseded.size_units);
             return;
         }
@@ -34,6 +36,7 @@ impl Core {
             (Some(parts), _) => parts,
             (None, Some(_)) => Vec::new(),
             (None, None) => {
+                self.counts_dead.store(true, Ordering::SeqCst);
                 let units = self.own_units(superseded, guard);
                 self.log.release(superseded.location, units);
                 return;
@@ -48,16 +51,13 @@ impl Core {
         }
     }
 
-    /// The size of a chain's newest entry alone, if it is known: the slot counts all of the chain, unless an opening
-    /// has found it damaged.
+    /// The size of a chain's newest entry alone, or the least that it can be: the slot counts all of the chain, unless an
+    /// opening has found it damaged.
     fn own_units(&self, slot: &IndexSlot, guard: &Guard) -> u32 {
         let entry = self.log.entry(slot.location, guard);
         let header = entry.and_then(|entry| self.log.checked_header(slot.location, &entry.view()));
-        match header {
-            Some(header) => header.span_units,
-            None if slot.unverified => slot.size_units,
-            None => 0,
-        }
+        let least = EntryHeader::span_for(0).min(slot.size_units);
+        header.map_or(least, |header| header.span_units)
     }
 
     /// Takes truncated records out of the index. Returns how many.

@@ -4,7 +4,9 @@
 mod common;
 
 use common::{delete, digest, fill, get, options, payload_of, put, version};
-use spikelet_storage::{Attempt, Durability, Error, Lsn, Namespace, Options, Result, Storage};
+use spikelet_storage::{
+    Attempt, Change, Durability, Error, Lsn, Namespace, Options, Result, Storage,
+};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -282,4 +284,75 @@ fn attempts_of_one_namespace_do_not_touch_another() {
     });
     assert!(matches!(waited, Err(Error::Timeout)) && !task.attempt.must_wait());
     drop(owner);
+}
+
+#[test]
+fn a_patience_that_no_clock_can_hold_is_long_for_tasks_too() {
+    let namespace = open(|options| {
+        options.background = true;
+        options.max_space_wait = Duration::MAX;
+    });
+    let count = fill(&namespace, LARGE);
+    let mut task = Task::new(&namespace);
+    // Deleted records give their space back when this reader has gone.
+    namespace
+        .get(&digest(0), |_| {
+            for record in 1..count / 2 {
+                delete(&namespace, &digest(record)).unwrap();
+            }
+            let put_off = task.put(&namespace, 0, &payload_of(0, 1, LARGE));
+            assert!(matches!(put_off, Err(Error::StopWrites { .. })));
+            assert!(task.attempt.must_wait());
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_group_that_needs_more_than_one_block_is_not_woken_for_nothing() {
+    let namespace = open(|options| {
+        options.background = true;
+        options.max_space_wait = Duration::from_secs(3_600);
+    });
+    const EACH: usize = 4 << 20;
+    let mut record = 0;
+    while namespace.stats().available_blocks > namespace.stats().reserve_blocks + 1 {
+        record += 1;
+        put(&namespace, &digest(record), &payload_of(record, 0, EACH)).unwrap();
+    }
+    let mut digests: Vec<_> = (100..106).map(digest).collect();
+    digests.sort_unstable();
+    let mut task = Task::new(&namespace);
+    let group = |task: &mut Task| {
+        let payload = payload_of(1, 1, EACH);
+        task.attempt.run(|| {
+            let locks = namespace
+                .lock_all(&digests, None)
+                .map_err(|(_, error)| error)?;
+            let changes = locks.into_iter();
+            let changes = changes.map(|(lock, _)| (lock, Change::Put(version(&payload))));
+            namespace.commit_group(changes.collect())
+        })
+    };
+    // A record that is read keeps its block, and so the space that the group waits for.
+    namespace
+        .get(&digest(1), |_| {
+            for record in 1..=record {
+                delete(&namespace, &digest(record)).unwrap();
+            }
+            assert!(matches!(group(&mut task), Err(Error::StopWrites { .. })));
+            assert!(task.attempt.must_wait());
+            let stats = namespace.stats();
+            assert!(!stats.stop_writes, "one block is there: {stats:?}");
+            assert!(!task.is_ready(), "nothing has changed");
+        })
+        .unwrap();
+    // Each look of cleaning that finds nothing wakes the task, too.
+    while task.attempt.must_wait() {
+        while !task.is_ready() {
+            std::thread::yield_now();
+        }
+        drop(group(&mut task));
+    }
+    let read = get(&namespace, &digests[0]).unwrap().unwrap();
+    assert_eq!(read, payload_of(1, 1, EACH));
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::turns::{alone, beside_others};
 use common::{Chance, delete, digest, files, get, options, put};
-use spikelet_storage::{BLOCK_BYTES, Error, Namespace, Options};
+use spikelet_storage::{BLOCK_BYTES, Error, HEADER_BYTES, Namespace, Options, SMALL_BLOCK_BYTES};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -148,5 +148,90 @@ fn deletes_make_room_in_a_store_that_edits_have_filled() {
             .unwrap_or_else(|error| panic!("record {number}: {error}; {:?}", namespace.stats()));
         let found = get(&namespace, &digest(number)).unwrap();
         assert!(found.as_deref() == Some(bytes), "record {number}");
+    }
+}
+
+/// Lists that grow by edits: each is much larger than it was when it was written whole first.
+#[test]
+fn deletes_make_room_in_a_store_that_growing_records_have_filled() {
+    let _turn = alone();
+    const BLOCKS: u64 = 40;
+    for (first_bytes, grown_bytes) in [(64 << 10, 3 << 10), (64 << 10, 7 << 10), (8 << 10, 900)] {
+        let dir = tempfile::tempdir().unwrap();
+        let wanted = Options {
+            max_device_bytes: HEADER_BYTES + BLOCKS * SMALL_BLOCK_BYTES,
+            max_record_bytes: 1 << 20,
+            ..options(files(dir.path(), 1), 1)
+        };
+        let (namespace, _) = Namespace::open(wanted).unwrap();
+        let mut chance = Chance(5);
+        let mut noise = |bytes: usize| -> Vec<u8> {
+            let words = (0..bytes.div_ceil(8)).map(|_| chance.next());
+            words.flat_map(u64::to_le_bytes).collect()
+        };
+        let count = BLOCKS * SMALL_BLOCK_BYTES / (12 * first_bytes as u64);
+        let mut records: Vec<_> = (0..count).map(|_| noise(first_bytes)).collect();
+        for (number, bytes) in (0..).zip(&records) {
+            put(&namespace, &digest(number), bytes).unwrap();
+        }
+        // In turn, until neither writing nor cleaning goes on.
+        'full: loop {
+            for (number, bytes) in (0..).zip(&mut records) {
+                let before = bytes.len();
+                bytes.extend(noise(grown_bytes));
+                let put = || put(&namespace, &digest(number), bytes);
+                let done = put().or_else(|_| namespace.maintain().and_then(|_| put()));
+                if let Err(refused) = done {
+                    assert!(matches!(refused, Error::StopWrites { .. }), "{refused}");
+                    bytes.truncate(before);
+                    break 'full;
+                }
+            }
+        }
+        for number in (0..count).step_by(2) {
+            assert!(delete(&namespace, &digest(number)).unwrap());
+        }
+        namespace.maintain().unwrap();
+        for number in (1..count).step_by(2) {
+            let bytes = &mut records[number as usize];
+            bytes[100] ^= 1;
+            put(&namespace, &digest(number), bytes).unwrap_or_else(|error| {
+                panic!("record {number}: {error}; {:?}", namespace.stats())
+            });
+            let found = get(&namespace, &digest(number)).unwrap();
+            assert!(found.as_ref() == Some(bytes), "record {number}");
+        }
+    }
+}
+
+#[test]
+fn records_that_edits_have_shrunk_do_not_fill_a_store() {
+    let _turn = alone();
+    const BLOCKS: u64 = 24;
+    let dir = tempfile::tempdir().unwrap();
+    let wanted = Options {
+        max_device_bytes: HEADER_BYTES + BLOCKS * SMALL_BLOCK_BYTES,
+        max_record_bytes: 1 << 20,
+        ..options(files(dir.path(), 1), 1)
+    };
+    let (namespace, _) = Namespace::open(wanted).unwrap();
+    let mut chance = Chance(7);
+    // A queue that runs full and is worked off, again and again, in record after record.
+    for number in 0..100 {
+        let noise = (0..60_000).flat_map(|_| chance.next().to_le_bytes());
+        let mut queue: Vec<u8> = noise.collect();
+        for bytes in [480_000, 100_000, 20_000, 4_000] {
+            queue.truncate(bytes);
+            if put(&namespace, &digest(number), &queue).is_err() {
+                let cleaned = namespace.maintain();
+                put(&namespace, &digest(number), &queue).unwrap_or_else(|error| {
+                    panic!(
+                        "record {number}: {cleaned:?}, {error}; {:?}",
+                        namespace.stats()
+                    )
+                });
+            }
+        }
+        assert!(get(&namespace, &digest(number)).unwrap() == Some(queue));
     }
 }

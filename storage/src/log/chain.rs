@@ -21,6 +21,20 @@ pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 1 << 10;
 /// A delta takes at most one part in this many of its record.
 pub(crate) const DELTA_SHARE: usize = 8;
 
+/// How many times as large as its whole record, or as small, a version of a chain may be. Emptying a block writes records of
+/// which it has a delta: they cannot be much larger than is known of them. And of a record that has shrunk the old bytes stay
+/// in the log until it is written whole.
+const GROWTH_MAX: u64 = 2;
+
+/// Whether a version with this body is too much larger, or smaller, than the whole record that its chain would begin with.
+pub(crate) fn is_outgrown(whole_units: u32, body_bytes: usize) -> bool {
+    let (whole, new) = (
+        u64::from(whole_units),
+        u64::from(EntryHeader::span_for(body_bytes)),
+    );
+    whole.max(new) > GROWTH_MAX * whole.min(new)
+}
+
 /// Whether a record with this image should be written whole. `had_image`: it was not built for this edit.
 pub(crate) fn should_fold(content: &ImageContent, had_image: bool) -> bool {
     let body_bytes = content.body.len();

@@ -99,6 +99,11 @@ impl EntryGroup {
         Ok(())
     }
 
+    /// How many blocks the entries take that were added.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.full.len() as u64 + 1
+    }
+
     /// Returns where each entry is, once they were appended.
     pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
         let pieces = self.full.iter().chain(std::iter::once(&self.last));

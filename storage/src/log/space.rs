@@ -301,12 +301,22 @@ impl Space {
         }
     }
 
-    /// Waits until new versions are accepted again, until cleaning finds nothing to empty, until `until`, or until waits have
-    /// ended.
-    pub(crate) fn wait_for_room(&self, until: Option<Instant>) {
+    fn lacks(&self, blocks: &FreeBlocks, wanted: u64) -> bool {
+        blocks.available() < self.reserve_blocks + wanted || self.disk_full.load(Ordering::Relaxed)
+    }
+
+    /// Whether new versions that need so many blocks would be refused.
+    pub(crate) fn is_short_of(&self, wanted: u64) -> bool {
+        self.lacks(&self.blocks.lock(), wanted)
+    }
+
+    /// Waits until there are as many blocks as wanted for new versions, until cleaning finds nothing to empty, until `until`,
+    /// or until waits have ended.
+    pub(crate) fn wait_for_room(&self, wanted: u64, until: Option<Instant>) {
         let mut blocks = self.blocks.lock();
         let vain_looks = blocks.vain_looks;
-        while self.writes_are_stopped() && blocks.vain_looks == vain_looks && !blocks.waits_ended {
+        while self.lacks(&blocks, wanted) && blocks.vain_looks == vain_looks && !blocks.waits_ended
+        {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return;
             }
@@ -320,10 +330,10 @@ impl Space {
     }
 
     /// Whether a task that waits for room should look again: as [`Space::wait_for_room`]. Else the task is woken when it should.
-    pub(crate) fn has_changed(&self, vain_looks: u64, task: &Waker) -> bool {
+    pub(crate) fn has_changed(&self, wanted: u64, vain_looks: u64, task: &Waker) -> bool {
         let has_changed = || {
             let blocks = self.blocks.lock();
-            !self.writes_are_stopped() || blocks.vain_looks != vain_looks || blocks.waits_ended
+            !self.lacks(&blocks, wanted) || blocks.vain_looks != vain_looks || blocks.waits_ended
         };
         has_changed() || {
             self.tasks.add(task);

@@ -169,7 +169,7 @@ impl Rhythm {
 }
 
 /// The moment after `rest`. A rest that no clock can hold ends in a year, and begins again.
-fn later(now: Instant, rest: Duration) -> Instant {
+pub(crate) fn later(now: Instant, rest: Duration) -> Instant {
     now.checked_add(rest)
         .unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
 }

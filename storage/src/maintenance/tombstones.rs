@@ -48,7 +48,9 @@ impl Core {
             return Ok(0);
         }
         // Who has written a tombstone takes the older versions out of the counts afterwards, and before its guard goes.
-        let counts_hold = self.unknown_below_lsn == 0 && others_have_left();
+        let counts_hold = self.unknown_below_lsn == 0
+            && others_have_left()
+            && !self.counts_dead.load(Ordering::SeqCst);
         // Entries appended from here on are younger than all of them.
         let open = self.log.flush_lanes()?;
         let mut walk = std::mem::take(&mut defrag.walk);

@@ -232,9 +232,9 @@ impl Core {
         blocks.filter(move |(_, block)| !kept_after.holds(block))
     }
 
-    /// Whether cleaning can make room for new versions, or just has: a block is worth emptying and can be, or one is being
-    /// emptied or waits to be given back. Takes no lock that is held while a block is emptied.
-    pub(crate) fn can_win_space(&self) -> bool {
+    /// Whether cleaning can make room for new versions that need so many blocks, or just has: a block is worth emptying and
+    /// can be, or one is being emptied or waits to be given back. Takes no lock that is held while a block is emptied.
+    pub(crate) fn can_win_space(&self, blocks: u64) -> bool {
         if !self.victims(Effort::Foreseen, u64::MAX).is_empty() {
             return true;
         }
@@ -246,7 +246,7 @@ impl Core {
         // A block that was emptied may be free already and not yet to be had.
         draining
             || free > self.log.space().usage().available_blocks
-            || !self.log.space().writes_are_stopped()
+            || !self.log.space().is_short_of(blocks)
     }
 }
 

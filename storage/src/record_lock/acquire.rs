@@ -279,7 +279,7 @@ impl Core {
     fn makes_image(&self, slot: &IndexSlot, guard: &Guard) -> bool {
         let lacks_image = !slot.tombstone
             && Images::number_of(slot.location).is_none()
-            && self.is_delta(slot.location, guard) == Some(true);
+            && self.is_delta(slot, guard) == Some(true);
         if lacks_image {
             let _ = self.checked_entry(slot, guard);
         }

@@ -8,7 +8,9 @@ use crate::image::{ChainPart, ImageContent, Images};
 use crate::index::{IndexSlot, SIZE_UNITS_MAX};
 use crate::location::Location;
 use crate::log::block::entry_units_max;
-use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
+use crate::log::chain::{
+    DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, is_outgrown, should_fold,
+};
 use crate::log::space::SpacePurpose;
 use crate::log::volume::HeldEntry;
 use crate::sync::atomic::Ordering;
@@ -154,18 +156,23 @@ impl RecordLock<'_> {
             return None;
         }
         let held = self.entry.get();
-        let location = match (Images::number_of(seen.location), held) {
+        let (location, whole_units) = match (Images::number_of(seen.location), held) {
             (Some(_), Some(HeldEntry::Image(image))) => {
                 let content = image.content();
-                let parts = &content.parts;
-                let newest = parts.last().map(|part| part.location);
-                newest.filter(|_| !should_fold(content, self.had_image))?
+                let (whole, newest) = (content.parts.first()?, content.parts.last()?);
+                if should_fold(content, self.had_image) {
+                    return None;
+                }
+                (newest.location, whole.units)
             }
             // A chain without an image, or with one in use by an edit: that is for this lock's owner alone.
             (Some(_), _) | (None, Some(HeldEntry::Built(_))) => return None,
-            (None, _) => seen.location,
+            (None, _) => (seen.location, seen.size_units),
         };
         let body_bytes = prefix_bytes(version.key) + version.payload.len();
+        if is_outgrown(whole_units, body_bytes) {
+            return None;
+        }
         // A chain of a record too large for one entry could never be folded.
         if EntryHeader::span_for(body_bytes) > entry_units_max(self.core.log.block_bytes()) {
             return None;

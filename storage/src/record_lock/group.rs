@@ -94,7 +94,7 @@ impl Core {
             match self.append_changes(members, group) {
                 Err(full @ Error::StopWrites { .. }) => {
                     let mut locks: Vec<_> = members.iter_mut().map(|(lock, _)| lock).collect();
-                    if !patience.wait(self, &mut locks) {
+                    if !patience.wait(self, &mut locks, group.entries.blocks()) {
                         return Err(full);
                     }
                     *group = AppendedGroup::default();

@@ -17,20 +17,25 @@ pub(super) struct SpaceWait {
 }
 
 impl SpaceWait {
-    /// Waits while space is short and can be won. Returns false if none can be, or if the patience of the namespace or of
+    /// Waits while so many blocks are not to be had and can be won. Returns false if none can be, or if the patience of the namespace or of
     /// the locks' owners is over. The records stay locked, but their entries are let go, and they
     /// may be moved: blocks are not freed while a thread looks.
     #[cold]
-    pub(super) fn wait(&mut self, core: &Core, locks: &mut [&mut RecordLock<'_>]) -> bool {
+    pub(super) fn wait(
+        &mut self,
+        core: &Core,
+        locks: &mut [&mut RecordLock<'_>],
+        blocks: u64,
+    ) -> bool {
         let patience = core.options.max_space_wait;
-        if !core.options.background || patience.is_zero() || !core.can_win_space() {
+        if !core.options.background || patience.is_zero() || !core.can_win_space(blocks) {
             return false;
         }
         let limits = locks.iter().filter_map(|lock| lock.limit.ends());
         let limit = limits.min();
         if attempt::patience(core) != Patience::Thread {
             if limit.is_none_or(|limit| Instant::now() < limit) {
-                attempt::await_space(core);
+                attempt::await_space(core, blocks);
             }
             return false;
         }
@@ -42,7 +47,7 @@ impl SpaceWait {
         if ends.is_some_and(|ends| Instant::now() >= ends) {
             return false;
         }
-        rest(core, locks, || core.log.space().wait_for_room(ends));
+        rest(core, locks, || core.log.space().wait_for_room(blocks, ends));
         true
     }
 }
@@ -64,7 +69,7 @@ impl RecordLock<'_> {
     fn write_with_patience(&mut self, change: &Change<'_>, mut full: Error) -> Result<Option<Lsn>> {
         let core = self.core;
         let mut patience = SpaceWait::default();
-        while patience.wait(core, &mut [&mut *self]) {
+        while patience.wait(core, &mut [&mut *self], 1) {
             match self.try_write(change) {
                 // Another writer may take the space that this one has waited for.
                 Err(again @ Error::StopWrites { .. }) => full = again,

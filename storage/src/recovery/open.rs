@@ -182,6 +182,7 @@ impl Core {
             index,
             sets,
             any_deltas: AtomicBool::new(!chains.is_empty() || opening.damaged_entries > 0),
+            counts_dead: AtomicBool::new(false),
             unknown_below_lsn: recovered.unknown_lsn,
             followers: Followers::default(),
             removals: Removals::default(),
