@@ -4,7 +4,7 @@
 mod common;
 
 use common::small::{BLOCKS, Small, check, fill};
-use common::{digest, files, options, put};
+use common::{digest, files, get, options, put};
 use spikelet_storage::{
     BLOCK_BYTES, DeviceError, Error, FileDevice, HEADER_BYTES, Member, Namespace, Options,
 };
@@ -246,4 +246,38 @@ fn a_second_opener_is_refused_and_readers_share() {
         matches!(error, Error::Device(DeviceError::Locked { .. })),
         "{error}"
     );
+}
+
+#[test]
+fn a_device_of_another_store_is_refused_whichever_was_written_last() {
+    for (closed, later) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let stores = places.each_ref().map(|place| {
+            let options = options(files(place.path(), 2), BLOCKS);
+            let (namespace, _) = Namespace::open(options.clone()).unwrap();
+            put(&namespace, &digest(1), b"of this store").unwrap();
+            namespace.sync().unwrap();
+            if closed {
+                namespace.close().unwrap();
+            }
+            options
+        });
+        let (namespace, _) = Namespace::open(stores[later].clone()).unwrap();
+        (0..9).for_each(|_| namespace.sync().unwrap());
+        drop(namespace);
+        for name in ["device-0", "device-1"] {
+            let own = std::fs::read(places[0].path().join(name)).unwrap();
+            std::fs::copy(places[1].path().join(name), places[0].path().join(name)).unwrap();
+            let paths = [0, 1].map(|number| places[0].path().join(format!("device-{number}")));
+            let error = refused(&stores[0], &paths);
+            assert!(
+                matches!(&error, DeviceError::OtherStore { path }
+                    if paths.iter().any(|known| known.to_str() == Some(path))),
+                "{closed} {later} {name}: {error}"
+            );
+            std::fs::write(places[0].path().join(name), own).unwrap();
+        }
+        let (namespace, _) = Namespace::open(stores[0].clone()).unwrap();
+        assert_eq!(get(&namespace, &digest(1)).unwrap().unwrap(), b"of this store");
+    }
 }

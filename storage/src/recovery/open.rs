@@ -265,8 +265,13 @@ pub(crate) fn log_of(devices: Devices, options: &Options) -> Result<(Log, KnownS
     for (number, device) in devices.into_iter().enumerate() {
         let header = read_header(device.as_ref())?;
         let reach = newest.as_ref().and_then(|state| state.devices.get(number));
-        let (len_bytes, expected_bytes) =
-            (device.len_bytes(), reach.map_or(0, |reach| reach.len_bytes));
+        let reach = reach.copied().unwrap_or_default();
+        if reach.id != 0 && reach.id != header.device_id as u32 {
+            return Err(Error::Device(DeviceError::OtherStore {
+                path: device.describe(),
+            }));
+        }
+        let (len_bytes, expected_bytes) = (device.len_bytes(), reach.len_bytes);
         if len_bytes < expected_bytes {
             return Err(Error::Device(DeviceError::Truncated {
                 path: device.describe(),
