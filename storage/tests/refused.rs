@@ -278,6 +278,38 @@ fn a_device_of_another_store_is_refused_whichever_was_written_last() {
             std::fs::write(places[0].path().join(name), own).unwrap();
         }
         let (namespace, _) = Namespace::open(stores[0].clone()).unwrap();
-        assert_eq!(get(&namespace, &digest(1)).unwrap().unwrap(), b"of this store");
+        assert_eq!(
+            get(&namespace, &digest(1)).unwrap().unwrap(),
+            b"of this store"
+        );
     }
+}
+
+#[test]
+fn a_device_cut_to_nothing_is_refused_though_its_store_was_not_closed() {
+    let small = Small::new(false);
+    if !small.device().with_extension("staging").exists() {
+        return;
+    }
+    for length in [0, HEADER_BYTES] {
+        std::fs::write(small.device(), vec![0; length as usize]).unwrap();
+        let error = refused(&small.options(), &[small.device()]);
+        assert!(matches!(error, DeviceError::NotADevice { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_sync_of_a_reader_is_refused_and_is_no_failed_sync() {
+    let small = Small::new(false);
+    let (namespace, _) = Namespace::open(small.options()).unwrap();
+    put(&namespace, &digest(1), b"not synced").unwrap();
+    drop(namespace);
+    let (namespace, _) = Namespace::open_read_only(small.options()).unwrap();
+    let last = namespace.last_lsn();
+    for refused in [namespace.sync(), namespace.wait_durable(last)] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::OpenedForReading { .. }), "{error}");
+    }
+    namespace.wait_durable(namespace.durable_lsn()).unwrap();
+    assert_eq!(namespace.stats().read_only, None);
 }

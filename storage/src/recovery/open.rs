@@ -380,11 +380,12 @@ pub(crate) fn open_read_only(options: &Options) -> Result<(Devices, u64)> {
     Ok((devices, damaged))
 }
 
-/// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros.
+/// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros, and was never in use.
 fn is_blank(path: &Path) -> bool {
     let length = path.metadata().map_or(u64::MAX, |file| file.len());
     length <= HEADER_BYTES
         && std::fs::read(path).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+        && !FileDevice::was_in_use(path)
 }
 
 /// Creates a directory and those above it, so that they outlive a power failure.
