@@ -27,7 +27,7 @@ impl Core {
             return Ok(());
         }
         // Its threads are not there, and the parent may be writing the bytes it syncs.
-        self.check_not_forked()?;
+        self.check_may_sync()?;
         if lsn.0 > self.log.last_lsn() {
             return Err(Error::BadOption {
                 option: "lsn",

@@ -101,6 +101,14 @@ impl Core {
         Ok(())
     }
 
+    /// Refuses to sync in the child of a fork, and where the namespace was opened for reading.
+    pub(crate) fn check_may_sync(&self) -> Result<()> {
+        if self.opened_for_reading {
+            return Err(self.not_open());
+        }
+        self.check_not_forked()
+    }
+
     #[cold]
     fn not_open(&self) -> Error {
         let namespace = self.name.clone();

@@ -246,7 +246,8 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed before they were, now or earlier; [`Error::BadOption`](crate::Error::BadOption) for a number that no write
-    /// of this namespace can have returned; [`Error::Forked`](crate::Error::Forked) in the child of a fork.
+    /// of this namespace can have returned; [`Error::Forked`](crate::Error::Forked) in the child of a fork;
+    /// [`Error::OpenedForReading`](crate::Error::OpenedForReading) for a write that was not durable at an opening for reading.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
         self.core.wait_durable(lsn)
     }
@@ -378,16 +379,19 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier; [`Error::StopWrites`](crate::Error::StopWrites) if it
-    /// finds the disk full: nothing is lost, and the next one tries again. [`Error::Forked`](crate::Error::Forked).
+    /// finds the disk full: nothing is lost, and the next one tries again. [`Error::Forked`](crate::Error::Forked);
+    /// [`Error::OpenedForReading`](crate::Error::OpenedForReading).
     pub fn sync(&self) -> Result<()> {
         // It would flush entries that the parent has staged since to the place where the fork believes the log to end.
-        self.core.check_not_forked()?;
+        self.core.check_may_sync()?;
         self.core.log.sync()
     }
 
     /// Closes the namespace: no more writes, a last sync, and a snapshot of the index, so that opening does not need to
     /// read the log. Other handles get [`Error::Closed`](crate::Error::Closed) for writes from now on. Dropping all handles without it is
     /// safe: the next opening reads the log.
+    ///
+    /// Waits for writers that hold a record, 5 s at most; after that there is no snapshot.
     ///
     /// # Errors
     /// If the sync or the snapshot fails. The data is as safe as before.

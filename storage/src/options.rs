@@ -248,7 +248,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
     fn restore(&self, _notes: &[u8]) {}
 }
 
-/// The findings of an opening.
+/// The findings of an opening. From a snapshot, which spares it the log, it finds damage in headers of devices alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// The namespace is new.
@@ -259,7 +259,8 @@ pub struct Opening {
     pub blocks: u64,
     /// Entries read from the log (0 with a snapshot).
     pub entries: u64,
-    /// Durable entries with changed bytes. Their records answer with [`Error::Damaged`].
+    /// Durable entries with changed bytes. Their records answer with [`Error::Damaged`], except where a newer version is
+    /// whole.
     pub damaged_entries: u64,
     /// Copies of the devices' static headers with changed bytes. Each has another copy; an opening to write mends it.
     pub damaged_headers: u64,

@@ -4,7 +4,7 @@
 mod common;
 
 use common::small::{BLOCKS, Small, check, fill};
-use common::{digest, files, options, put};
+use common::{digest, files, get, options, put};
 use spikelet_storage::{
     BLOCK_BYTES, DeviceError, Error, FileDevice, HEADER_BYTES, Member, Namespace, Options,
 };
@@ -246,4 +246,70 @@ fn a_second_opener_is_refused_and_readers_share() {
         matches!(error, Error::Device(DeviceError::Locked { .. })),
         "{error}"
     );
+}
+
+#[test]
+fn a_device_of_another_store_is_refused_whichever_was_written_last() {
+    for (closed, later) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let stores = places.each_ref().map(|place| {
+            let options = options(files(place.path(), 2), BLOCKS);
+            let (namespace, _) = Namespace::open(options.clone()).unwrap();
+            put(&namespace, &digest(1), b"of this store").unwrap();
+            namespace.sync().unwrap();
+            if closed {
+                namespace.close().unwrap();
+            }
+            options
+        });
+        let (namespace, _) = Namespace::open(stores[later].clone()).unwrap();
+        (0..9).for_each(|_| namespace.sync().unwrap());
+        drop(namespace);
+        for name in ["device-0", "device-1"] {
+            let own = std::fs::read(places[0].path().join(name)).unwrap();
+            std::fs::copy(places[1].path().join(name), places[0].path().join(name)).unwrap();
+            let paths = [0, 1].map(|number| places[0].path().join(format!("device-{number}")));
+            let error = refused(&stores[0], &paths);
+            assert!(
+                matches!(&error, DeviceError::OtherStore { path }
+                    if paths.iter().any(|known| known.to_str() == Some(path))),
+                "{closed} {later} {name}: {error}"
+            );
+            std::fs::write(places[0].path().join(name), own).unwrap();
+        }
+        let (namespace, _) = Namespace::open(stores[0].clone()).unwrap();
+        assert_eq!(
+            get(&namespace, &digest(1)).unwrap().unwrap(),
+            b"of this store"
+        );
+    }
+}
+
+#[test]
+fn a_device_cut_to_nothing_is_refused_though_its_store_was_not_closed() {
+    let small = Small::new(false);
+    if !small.device().with_extension("staging").exists() {
+        return;
+    }
+    for length in [0, HEADER_BYTES] {
+        std::fs::write(small.device(), vec![0; length as usize]).unwrap();
+        let error = refused(&small.options(), &[small.device()]);
+        assert!(matches!(error, DeviceError::NotADevice { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_sync_of_a_reader_is_refused_and_is_no_failed_sync() {
+    let small = Small::new(false);
+    let (namespace, _) = Namespace::open(small.options()).unwrap();
+    put(&namespace, &digest(1), b"not synced").unwrap();
+    drop(namespace);
+    let (namespace, _) = Namespace::open_read_only(small.options()).unwrap();
+    let last = namespace.last_lsn();
+    for refused in [namespace.sync(), namespace.wait_durable(last)] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::OpenedForReading { .. }), "{error}");
+    }
+    namespace.wait_durable(namespace.durable_lsn()).unwrap();
+    assert_eq!(namespace.stats().read_only, None);
 }

@@ -153,6 +153,15 @@ pub enum DeviceError {
         /// Where it was to be opened.
         expected: Member,
     },
+
+    /// The devices are of several stores.
+    #[error(
+        "device {path} is of another store than the device with the newest state: give those that were created together, or restore the namespace from a backup"
+    )]
+    OtherStore {
+        /// The device.
+        path: String,
+    },
 }
 
 impl DeviceError {

@@ -98,6 +98,11 @@ impl FileDevice {
         Ok(device)
     }
 
+    /// Whether a device with this path was in use, by what its staging file holds.
+    pub(crate) fn was_in_use(path: &Path) -> bool {
+        staging::is_used(path)
+    }
+
     /// Opens a file that was made by [`create`](Self::create), and locks it. Creates its staging
     /// file if that is missing.
     ///

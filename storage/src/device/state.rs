@@ -62,6 +62,8 @@ pub struct DeviceReach {
     pub boot: u64,
     /// How many blocks of this device, from the first on, have had a header written.
     pub used_blocks: u32,
+    /// The lower half of the device's id; 0 if unknown.
+    pub id: u32,
 }
 
 /// How far a block is on stable storage.
@@ -100,7 +102,8 @@ impl DeviceState {
         for device in &self.devices {
             bytes.extend(device.len_bytes.to_le_bytes());
             bytes.extend(device.boot.to_le_bytes());
-            bytes.extend(u64::from(device.used_blocks).to_le_bytes());
+            bytes.extend(device.used_blocks.to_le_bytes());
+            bytes.extend(device.id.to_le_bytes());
         }
         for extent in &self.open {
             bytes.extend(extent.block.to_le_bytes());
@@ -139,7 +142,8 @@ impl DeviceState {
             state.devices.push(DeviceReach {
                 len_bytes: reader.u64()?,
                 boot: reader.u64()?,
-                used_blocks: reader.u64()? as u32,
+                used_blocks: reader.u32()?,
+                id: reader.u32()?,
             });
         }
         for _ in 0..extents {

@@ -171,6 +171,9 @@ impl Log {
         state
             .devices
             .resize(self.volumes.len(), DeviceReach::default());
+        for (device, volume) in state.devices.iter_mut().zip(&self.volumes) {
+            device.id = volume.device_id() as u32;
+        }
         self.states.lock().noted = state;
         self.space.start(&self.volumes);
     }

@@ -266,8 +266,13 @@ pub(crate) fn log_of(devices: Devices, options: &Options) -> Result<(Log, KnownS
     for (number, device) in devices.into_iter().enumerate() {
         let header = read_header(device.as_ref())?;
         let reach = newest.as_ref().and_then(|state| state.devices.get(number));
-        let (len_bytes, expected_bytes) =
-            (device.len_bytes(), reach.map_or(0, |reach| reach.len_bytes));
+        let reach = reach.copied().unwrap_or_default();
+        if reach.id != 0 && reach.id != header.device_id as u32 {
+            return Err(Error::Device(DeviceError::OtherStore {
+                path: device.describe(),
+            }));
+        }
+        let (len_bytes, expected_bytes) = (device.len_bytes(), reach.len_bytes);
         if len_bytes < expected_bytes {
             return Err(Error::Device(DeviceError::Truncated {
                 path: device.describe(),
@@ -376,11 +381,12 @@ pub(crate) fn open_read_only(options: &Options) -> Result<(Devices, u64)> {
     Ok((devices, damaged))
 }
 
-/// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros.
+/// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros, and was never in use.
 fn is_blank(path: &Path) -> bool {
     let length = path.metadata().map_or(u64::MAX, |file| file.len());
     length <= HEADER_BYTES
         && std::fs::read(path).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+        && !FileDevice::was_in_use(path)
 }
 
 /// Creates a directory and those above it, so that they outlive a power failure.

@@ -60,7 +60,8 @@ pub struct Verification {
     pub leftover_entries: u64,
     /// Durable bytes that hold no entry any more. Never a write that a crash has torn.
     pub damaged_bytes: u64,
-    /// Records about which snapshot and log disagree. 0 where there is no snapshot.
+    /// Records about which snapshot and log disagree; 1 where the snapshot of a clean close is missing or damaged. 0 after
+    /// any other end.
     pub index_disagreements: u64,
     /// The first places of damage.
     pub places: Vec<Damage>,

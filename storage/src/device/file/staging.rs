@@ -164,6 +164,17 @@ fn path_of(device: &Path) -> Result<PathBuf, DeviceError> {
     Ok(path.into())
 }
 
+/// Whether the staging file of a device holds anything, or cannot be read.
+pub(super) fn is_used(device: &Path) -> bool {
+    let Ok(Ok(file)) = path_of(device).map(File::open) else {
+        return false;
+    };
+    let mut is_used = false;
+    let look = |_, bytes: &[u8]| is_used |= bytes.iter().any(|byte| *byte != 0);
+    let read = for_each_data(&file, look);
+    is_used || read.is_err()
+}
+
 /// Reads the file up to [`STAGING_BYTES`], holes left out, and gives each piece with its
 /// offset.
 fn for_each_data(file: &File, mut take: impl FnMut(u64, &[u8])) -> io::Result<()> {

@@ -66,6 +66,7 @@ fn state(sequence: u64, extents: u32) -> DeviceState {
         len_bytes: HEADER_BYTES,
         boot: 99,
         used_blocks: 4,
+        id: 5,
     };
     DeviceState {
         sequence,
@@ -103,11 +104,13 @@ fn the_state_is_laid_out_byte_for_byte() {
                 len_bytes: 0x0304_0000,
                 boot: 0x0102_0304_0506_0708,
                 used_blocks: 0x0605,
+                id: 0x0a09_0807,
             },
             DeviceReach {
                 len_bytes: 1,
                 boot: 2,
                 used_blocks: 3,
+                id: 4,
             },
         ],
         open: vec![
@@ -132,9 +135,9 @@ fn the_state_is_laid_out_byte_for_byte() {
     expected.extend([7, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([1, 2, 2, 0, 0, 0, 0, 0]);
     expected.extend([0, 0, 4, 3, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
-    expected.extend([5, 6, 0, 0, 0, 0, 0, 0]);
+    expected.extend([5, 6, 0, 0, 7, 8, 9, 10]);
     expected.extend([1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
-    expected.extend([3, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([3, 0, 0, 0, 4, 0, 0, 0]);
     expected.extend([3, 0, 0, 0, 0, 0, 8, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
     expected.extend([1, 2, 0, 0, 1, 0, 0, 0]);
     expected.extend([4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
@@ -143,7 +146,7 @@ fn the_state_is_laid_out_byte_for_byte() {
     assert_eq!(DeviceState::decode_exactly(&page(&expected)), Some(state));
 }
 
-const VECTOR_STATE_CHECKSUM: u64 = 0xde7e_10aa_d990_00ee;
+const VECTOR_STATE_CHECKSUM: u64 = 0x4915_cd0e_9fdd_8057;
 
 #[test]
 fn every_flipped_bit_of_the_static_header_is_damage_and_the_other_copy_counts() {
