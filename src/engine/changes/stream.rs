@@ -84,6 +84,8 @@ impl ChangeStream {
         let waker = sync::waker_of_this_thread();
         let mut context = Context::from_waker(&waker);
         loop {
+            // A close that ends behind the read has put changes behind it, too.
+            let was_closed = self.core.storage.is_closed();
             if let Poll::Ready(batch) = self.poll_open(most, &mut context) {
                 return batch;
             }
@@ -94,7 +96,8 @@ impl ChangeStream {
                         position: self.read_to(),
                     });
                 }
-                _ if self.core.storage.is_closed() => return Err(self.closed()),
+                _ if was_closed => return Err(self.closed()),
+                _ if self.core.storage.is_closed() => {}
                 Some(left) => std::thread::park_timeout(left),
                 None => std::thread::park(),
             }
@@ -110,9 +113,13 @@ impl ChangeStream {
         most: usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<ChangeBatch>> {
-        match self.poll_open(most, context) {
-            Poll::Pending if self.core.storage.is_closed() => Poll::Ready(Err(self.closed())),
-            polled => polled,
+        loop {
+            let was_closed = self.core.storage.is_closed();
+            match self.poll_open(most, context) {
+                Poll::Pending if was_closed => return Poll::Ready(Err(self.closed())),
+                Poll::Pending if self.core.storage.is_closed() => {}
+                polled => return polled,
+            }
         }
     }
 
