@@ -1,5 +1,6 @@
 //! The rhythm of the background threads.
 
+use crate::clock::later;
 use crate::core::Core;
 use crate::core::background::Background;
 use crate::epoch;
@@ -168,12 +169,6 @@ impl Rhythm {
         }
         now >= self.quiet_since + IDLE_AFTER
     }
-}
-
-/// The moment after `rest`. A rest that no clock can hold ends in a year, and begins again.
-pub(crate) fn later(now: Instant, rest: Duration) -> Instant {
-    now.checked_add(rest)
-        .unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
 }
 
 pub(super) fn after(rest: Duration) -> Instant {
