@@ -6,12 +6,12 @@
 //!
 //! The thread knows its attempt, so no call passes it along, and a write that need not wait looks for none.
 
+use crate::clock::later;
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
 use crate::entry::Lsn;
 use crate::error::Result;
 use crate::lock::{Acquire, HeldLocks, Waiter};
-use crate::maintenance::background::later;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// 2010-01-01T00:00:00Z, from which times in records are counted, in seconds after 1970 (Aerospike's epoch).
 pub const EPOCH_UNIX_SECONDS: u64 = 1_262_304_000;
@@ -53,4 +53,10 @@ impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+/// The moment after `rest`. A rest that no clock can hold ends in a year.
+pub(crate) fn later(now: Instant, rest: Duration) -> Instant {
+    now.checked_add(rest)
+        .unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
 }

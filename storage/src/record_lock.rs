@@ -11,6 +11,8 @@ mod delta;
 mod fold;
 mod group;
 pub(crate) mod space_wait;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
 
 use crate::bytes::Varint;
 use crate::core::Core;
@@ -373,7 +375,11 @@ impl<'n> RecordLock<'n> {
         // Looked at under the partition's lock: a truncation that begins later comes by and finds the record.
         let hidden = match change {
             Change::Delete(_) => false,
-            Change::Put(new) => core.sets.hides(set_id, appended.lsn, new.last_update_ms),
+            Change::Put(new) => {
+                let hides = |time| core.sets.hides(set_id, appended.lsn, time);
+                // The entry has the time of the version before, if that is later.
+                hides(new.last_update_ms) && hides(new.last_update_ms.max(self.last_update().0))
+            }
         };
         let at = self.seen.and_then(|seen| {
             partition

@@ -1,6 +1,6 @@
 //! Edits that write what they change in the version before, and not all of the record.
 
-use super::{NewVersion, RecordLock, prefix_bytes};
+use super::{Change, NewVersion, RecordLock, prefix_bytes};
 use crate::entry::{Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry};
 use crate::error::Result;
 use crate::image::delta::{BodySplice, diff, edit, encode};
@@ -71,6 +71,10 @@ impl RecordLock<'_> {
         let at = partition.find(self.digest.tag(), |slot| {
             core.is_of(slot, &self.digest, &self.guard)
         });
+        if at.is_none() && !hidden {
+            drop(partition);
+            return self.publish_whole(version, &header, appended);
+        }
         let old = at.filter(|_| !hidden).map(|at| {
             let old = partition.get(at);
             let slot = IndexSlot {
@@ -85,7 +89,7 @@ impl RecordLock<'_> {
         });
         self.release(partition);
         let Some((old, slot)) = old else {
-            // A truncation came between, and has retired the chain: it is as if the write had come before it.
+            // A truncation came between: it is as if the write had come before it.
             core.log.release(appended.location, appended.units);
             return;
         };
@@ -94,6 +98,32 @@ impl RecordLock<'_> {
             && old.location != slot.location
         {
             core.log.images().remove(number, &self.guard);
+        }
+    }
+
+    /// Publishes an appended delta of a version that a truncation has taken since, with a lower number than the delta's: an
+    /// opening would find the delta, and not always the version. So the record is written whole, with the delta's number.
+    #[cold]
+    fn publish_whole(
+        &mut self,
+        version: &NewVersion<'_>,
+        header: &EntryHeader,
+        appended: &Appended,
+    ) {
+        let log = &self.core.log;
+        let header = EntryHeader {
+            kind: EntryKind::Record,
+            ..header.copied()
+        };
+        let whole = NewEntry::new(header, version.key, version.payload);
+        // A power failure must not take the delta and leave its copy.
+        let synced = log.sync_to(appended.lsn);
+        let whole = synced.and_then(|()| log.append(SpacePurpose::Fold, whole));
+        log.release(appended.location, appended.units);
+        match whole {
+            Ok(whole) => self.publish(&Change::Put(*version), &whole),
+            // It is as if the write had come before the truncation.
+            Err(_) => self.release(self.core.index.lock(&self.digest)),
         }
     }
 
