@@ -238,6 +238,40 @@ fn a_full_disk_takes_the_deletes_of_small_records_in_any_order() {
     }
 }
 
+#[test]
+fn a_full_disk_takes_deletes_that_leave_something_of_every_block() {
+    let _turn = alone();
+    let header = Header {
+        max_bytes: HEADER_BYTES + 40 * SMALL_BLOCK_BYTES,
+        block_bytes: SMALL_BLOCK_BYTES,
+        ..common::header(0, 1, 40)
+    };
+    let disk = Arc::new(SimulatedDevice::new(&header).unwrap());
+    disk.set_space_bytes(HEADER_BYTES + 16 * SMALL_BLOCK_BYTES);
+    let options = Options {
+        write_lanes: 1,
+        max_record_bytes: 1 << 20,
+        ..options(devices(std::slice::from_ref(&disk)), 40)
+    };
+    let (namespace, _) = Namespace::open(options).unwrap();
+    // Tombstones take half as much as these records.
+    let count = fill(&namespace, 100);
+    assert!(count > 50_000, "{count}");
+    let mut refused = 0;
+    for at in 0..count {
+        // A stride through all of them: each block has lost as much as any other.
+        let record = digest(at * 7_919 % count);
+        if delete(&namespace, &record).is_err() {
+            refused += 1;
+            println!("{at}: {:?} {:?}", namespace.maintain(), namespace.stats());
+            delete(&namespace, &record).unwrap_or_else(|error| panic!("{at} of {count}: {error}"));
+        }
+    }
+    println!("{refused} of {count} deletes waited for cleaning");
+    namespace.maintain().unwrap();
+    put(&namespace, &digest(1), b"there is room").unwrap();
+}
+
 /// Has as many lanes open a block each: every one is asked for in the middle of a write that holds the one before.
 fn open_lanes(namespace: &Arc<Namespace>, disk: &Arc<SimulatedDevice>, lanes: u64) {
     let record = |part: u64| digest(u64::MAX - 2 * lanes - part);

@@ -110,7 +110,9 @@ impl Log {
         (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
         let is_full = matches!(error, Error::Device(DeviceError::Full { .. }));
-        let error = if is_full && purpose != SpacePurpose::Write && self.space.backed_blocks() > 0 {
+        let may_take_backed =
+            purpose != SpacePurpose::Write && self.space.backed_blocks() > purpose.backed_kept();
+        let error = if is_full && may_take_backed {
             let next = self.take_block(purpose)?;
             self.replace_open_block(state, next, purpose)?;
             match self.append_again(state, purpose, headers, entries) {

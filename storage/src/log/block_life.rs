@@ -7,7 +7,7 @@ use crate::location::UNIT_BYTES;
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockPhase, BlockState, ENTRIES_AT};
 use crate::log::lane::{LaneState, LockedLane, OpenBlock, SLACK_BYTES};
-use crate::log::space::{SpacePurpose, backed_of};
+use crate::log::space::{BACKED_KEPT, SpacePurpose, backed_of};
 use crate::log::staging::BUFFER_BYTES_MIN;
 use crate::log::staging::PAGE_BYTES;
 use crate::log::volume::Volume;
@@ -83,7 +83,7 @@ impl Log {
         while !state.open.as_ref().is_some_and(has_room) {
             // First a new one: without it, the open block stays open, and smaller entries may still fit.
             if state.open.is_some() && purpose == SpacePurpose::Write {
-                self.keep_backed_block()
+                self.keep_backed_blocks()
                     .map_err(|error| self.refused(purpose, error))?;
             }
             let next = match self.take_block(purpose) {
@@ -111,53 +111,57 @@ impl Log {
             .back_block(next)
             .and_then(|()| self.close_block(state))
             .and_then(|()| self.open_block(state, next));
+        if opened.is_ok() && purpose == SpacePurpose::Write {
+            self.space.set_disk_full(false);
+        }
         opened.map_err(|error| {
             self.space.give_back(next, false);
             self.refused(purpose, error)
         })
     }
 
-    /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
-    /// without it.
-    fn keep_backed_block(&self) -> DeviceResult<()> {
-        if self.space.backed_blocks() > 0 || self.backed_max() == 0 {
-            return Ok(());
+    /// Keeps free blocks backed, once that is a small part of the store: on a full disk, deletes had no room without one of
+    /// them, and defragmentation could move nothing without the other.
+    fn keep_backed_blocks(&self) -> DeviceResult<()> {
+        while self.space.backed_blocks() < BACKED_KEPT && self.backed_max() > 0 {
+            if let Some(staging) = self.staging() {
+                staging.reserve(self.lanes.len().saturating_sub(1), BUFFER_BYTES_MIN)?;
+            }
+            let Some(id) = self.space.take_unbacked(&self.volumes)? else {
+                return Ok(());
+            };
+            let backed = self.back_whole(id);
+            self.space.give_back(id, backed.is_ok());
+            backed?;
         }
-        if let Some(staging) = self.staging() {
-            staging.reserve(self.lanes.len().saturating_sub(1), BUFFER_BYTES_MIN)?;
-        }
-        let Some(id) = self.space.take(&self.volumes, SpacePurpose::Defrag)? else {
-            return Ok(());
-        };
-        let backed = self.back_whole(id);
-        self.space.give_back(id, backed.is_ok());
-        backed
+        Ok(())
     }
 
-    /// Finds the free block that an earlier opening has kept backed, or keeps another one. `was_closed`: no other free block
-    /// has disk space behind it.
+    /// Finds the free blocks that an earlier opening has kept backed, or keeps others. `was_closed`: no other free block has
+    /// disk space behind it.
     pub(crate) fn renew_backed(&self, was_closed: bool) -> Result<()> {
         let free = self.space.free_blocks();
         if !was_closed {
             free.iter().try_for_each(|id| self.release_block(*id))?;
         }
         if self.backed_max() > 0 {
-            // On a full disk a reservation succeeds for that one alone.
-            let mut tried = free.iter().rev().take(BACKED_TRIES_AT_OPENING);
-            if let Some(id) = tried.find(|id| self.back_whole(**id).is_ok()) {
+            // On a full disk a reservation succeeds for these alone.
+            let tried = free.iter().rev().take(BACKED_TRIES_AT_OPENING);
+            let backed = tried.filter(|id| self.back_whole(**id).is_ok());
+            for id in backed.take(BACKED_KEPT) {
                 self.space.note_backed(*id);
             }
         }
         Ok(())
     }
 
-    /// Returns how many free blocks may stay backed: none in a small store, and one in any other.
+    /// Returns how many free blocks may stay backed: none in a small store, and two in any other.
     fn backed_max(&self) -> usize {
         let closed = self.closed_blocks();
         let filled = closed.map(|(_, block)| u64::from(block.filled_units()));
         let filled: u64 = filled.sum();
         if filled * UNIT_BYTES >= BACKED_BLOCK_FROM * self.block_bytes() {
-            backed_of(self.used_blocks()).max(1)
+            backed_of(self.used_blocks()).max(BACKED_KEPT)
         } else {
             0
         }
@@ -269,7 +273,6 @@ impl Log {
                 block.set_change_lsns(self.last_lsn() + 1, u64::MAX);
             }
         }
-        self.space.set_disk_full(false);
         state.open = Some(open);
         let lane = state.locked(&self.volumes);
         let restarted = lane.map_or(Ok(()), |mut lane| lane.restart());
@@ -348,7 +351,10 @@ impl Log {
             block.free();
         }
         self.space.give_back(id, is_backed);
-        self.space.set_disk_full(false);
+        // Blocks that are kept backed are no room for writes: until there is some, cleaning goes on.
+        if !is_backed || self.space.backed_blocks() > BACKED_KEPT {
+            self.space.set_disk_full(false);
+        }
         Ok(())
     }
 }

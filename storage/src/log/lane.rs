@@ -463,8 +463,16 @@ impl LockedLane<'_> {
             return Ok(());
         };
         if buffer.reserved_bytes < buffer.bytes {
-            staging.reserve(buffer.number, buffer.bytes)?;
-            buffer.reserved_bytes = buffer.bytes;
+            match staging.reserve(buffer.number, buffer.bytes) {
+                // The lane goes on with the buffer that it has.
+                Err(DeviceError::Full { .. }) if buffer.reserved_bytes > 0 => {
+                    buffer.bytes = buffer.reserved_bytes;
+                }
+                reserved => {
+                    reserved?;
+                    buffer.reserved_bytes = buffer.bytes;
+                }
+            }
         }
         // Entries that are staged already keep their place.
         if open.flushed == open.tail {

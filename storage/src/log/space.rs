@@ -24,6 +24,9 @@ const TIGHT_BLOCKS: u64 = 2;
 /// its pages are in memory.
 const USED_BLOCKS_A_BACKED_ONE: usize = 4;
 const BACKED_MAX: usize = 64;
+/// So many free blocks stay backed for the time when the disk is full: one for deletes, and one for cleaning, without which
+/// the space of the records that they delete would never come back.
+pub(crate) const BACKED_KEPT: usize = 2;
 
 /// Returns how many free blocks may stay backed.
 pub(crate) fn backed_of(used_blocks: usize) -> usize {
@@ -44,6 +47,15 @@ pub(crate) enum SpacePurpose {
 }
 
 impl SpacePurpose {
+    /// How many of the backed blocks are kept from it.
+    pub(crate) const fn backed_kept(self) -> usize {
+        match self {
+            Self::Write => BACKED_KEPT,
+            Self::Delete | Self::Fold => 1,
+            Self::Defrag => 0,
+        }
+    }
+
     /// Whether blocks are being emptied: the entry exists already, with its number.
     pub(crate) const fn is_cleaning(self) -> bool {
         matches!(self, Self::Fold | Self::Defrag)
@@ -113,8 +125,7 @@ fn takes_backed(
     volumes: &[Volume],
     purpose: SpacePurpose,
 ) -> DeviceResult<bool> {
-    // The last backed one is for deletes and cleaning, which must go on when the disk is full.
-    let spares_backed = purpose == SpacePurpose::Write && blocks.backed.len() <= 1;
+    let spares_backed = blocks.backed.len() <= purpose.backed_kept();
     if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
         extend(blocks, volumes)?;
     }
@@ -248,6 +259,17 @@ impl Space {
             blocks.free.remove(at);
             blocks.backed.push_back(id);
         }
+    }
+
+    /// Takes a free block that has no disk space behind all of it, to keep it backed.
+    pub(crate) fn take_unbacked(&self, volumes: &[Volume]) -> DeviceResult<Option<BlockId>> {
+        let mut blocks = self.blocks.lock();
+        if blocks.free.is_empty() {
+            extend(&mut blocks, volumes)?;
+        }
+        let taken = blocks.free.pop();
+        self.refresh(&blocks);
+        Ok(taken)
     }
 
     /// How many free blocks have disk space behind all of them.

@@ -43,7 +43,6 @@ impl Namespace {
     /// [`crate::Error::ReadOnly`] if a sync fails.
     pub fn maintain(&self) -> Result<MaintenanceReport> {
         let core = &self.core;
-        core.log.retry_growth();
         core.retry_stuck(true);
         let mut done = MaintenanceReport {
             expired: core.expire()?,
@@ -58,6 +57,8 @@ impl Namespace {
             done.dropped_tombstones += dropped;
             if freed == 0 && dropped == 0 {
                 core.tidy_log()?;
+                // Not before: while the disk counts as full, blocks that are mostly live are emptied, too.
+                core.log.retry_growth();
                 return Ok(done);
             }
         }

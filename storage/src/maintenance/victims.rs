@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, BlockPhase, BlockState};
-use crate::log::space::{SpacePurpose, SpaceUse};
+use crate::log::space::{BACKED_KEPT, SpacePurpose, SpaceUse};
 
 /// Entries that move do not fill a block to the last byte: this part of it may stay empty.
 const SPARE_PART: u64 = 8;
@@ -198,7 +198,7 @@ impl Core {
             may_close && filled_bytes >= WORN_BYTES_MIN && fill.is_below(percent)
         };
         let closed = self.log.tidy_lanes(is_worn)?;
-        self.log.release_surplus(1)?;
+        self.log.release_surplus(BACKED_KEPT)?;
         Ok(closed)
     }
 
