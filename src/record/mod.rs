@@ -46,6 +46,7 @@ pub use metadata::Metadata;
 pub use name::BinName;
 pub use owned::Record;
 pub(crate) use owned_bins::{OwnedBin, OwnedBins, REMOVED, Replacer};
+pub(crate) use serde_struct::converted;
 pub use serde_struct::{from_bins, to_bins};
 pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{
