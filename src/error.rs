@@ -33,6 +33,7 @@ use crate::record::Key;
 use crate::value::{CodecError, ConversionError};
 
 pub use causes::{RelationPlace, ShardLoss, StoreHolder, WriteStop};
+pub(crate) use classes::if_there;
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterFailure;
 pub(crate) use message::with_article;

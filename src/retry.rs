@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::Result;
+use crate::setters::setters;
 
 /// The number of attempts and the pauses for repeating calls that were refused temporarily.
 ///
@@ -52,25 +53,13 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets [`RetryPolicy::max_attempts`]: the most attempts.
-    #[must_use]
-    pub const fn max_attempts(mut self, max_attempts: u32) -> Self {
-        self.max_attempts = max_attempts;
-        self
-    }
-
-    /// Sets [`RetryPolicy::first_pause`]: the pause before the second attempt.
-    #[must_use]
-    pub const fn first_pause(mut self, first_pause: Duration) -> Self {
-        self.first_pause = first_pause;
-        self
-    }
-
-    /// Sets [`RetryPolicy::max_pause`]: the longest pause.
-    #[must_use]
-    pub const fn max_pause(mut self, max_pause: Duration) -> Self {
-        self.max_pause = max_pause;
-        self
+    setters! { const
+        /// Sets [`RetryPolicy::max_attempts`]: the most attempts.
+        max_attempts: u32,
+        /// Sets [`RetryPolicy::first_pause`]: the pause before the second attempt.
+        first_pause: Duration,
+        /// Sets [`RetryPolicy::max_pause`]: the longest pause.
+        max_pause: Duration,
     }
 
     /// Makes `call` until it succeeds, fails with an error that is not retryable, or the attempts

@@ -9,12 +9,15 @@ use std::sync::LazyLock;
 
 mod indexed;
 
+#[cfg(feature = "cluster")]
+pub(crate) use indexed::without_key;
 pub use indexed::{IndexQuery, IndexRange, IndexedRecordSet, KeyPage};
 
 use crate::engine::{
     Acknowledge, HotRecord, Namespace, OperateResult, RecordCall, RelationGuard, Set, Store,
     Transaction, TransactionPolicy, TransactionSet, TransitionReport, UnshardedRead, WritePolicy,
 };
+use crate::error::if_there;
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
 use crate::operation::{Operation, SingleRead, operations};
@@ -250,11 +253,9 @@ pub(crate) fn reads_of(bins: Option<&[&str]>) -> Vec<Operation> {
 
 /// The record that such a call has read.
 pub(crate) fn record_read(key: &Key<'_>, result: Result<OperateResult>) -> Result<Option<Record>> {
-    match result {
-        Ok(read) => read.into_record(key).map(Some),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    if_there(result)?
+        .map(|read| read.into_record(key))
+        .transpose()
 }
 
 /// Passes only records without sharded collections that hold no shard. A static, so that it is

@@ -89,12 +89,10 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
     let mut at = start;
     while at.partition < PARTITIONS {
         let damage = &mut text.summary.damage;
-        let digests = namespace.digests_to_save(at.partition, None, |damaged| {
+        let digests = namespace.digests_in(at.partition, None, at.after.as_ref(), |damaged| {
             damage.push(damaged.to_string());
         });
-        let after = at.after;
-        let behind = |digest: &&Digest| after.is_none_or(|after| after < **digest);
-        for digest in digests.iter().filter(behind) {
+        for digest in &digests {
             if text.writer.written() >= PIECE_BYTES {
                 return Ok(text.end(Some(at)));
             }

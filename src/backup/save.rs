@@ -260,7 +260,7 @@ impl<'a> Saver<'a> {
         for partition in 0..PARTITIONS {
             let wanted = self.wanted.as_deref();
             let namespace = self.namespace;
-            let digests = namespace.digests_to_save(partition, wanted, |damage| {
+            let digests = namespace.digests_in(partition, wanted, None, |damage| {
                 summary.note_damage(format!("namespace {}: {damage}", namespace.name()));
             });
             for digest in &digests {

@@ -35,7 +35,7 @@ fn content(namespace: &Namespace) -> Content {
     let sets = namespace.sets();
     let mut content = Content::new();
     for partition in 0..PARTITIONS {
-        for digest in namespace.digests_to_save(partition, None, |damage| panic!("{damage}")) {
+        for digest in namespace.digests_in(partition, None, None, |damage| panic!("{damage}")) {
             let read = namespace.read_to_save(&digest, |set, version| {
                 let record = (
                     sets[usize::from(set)].name.clone(),

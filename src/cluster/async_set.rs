@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use aerospike::PartitionFilter;
 
-use super::results::was_found;
 use super::set::ClusterSet;
+use crate::error::if_there;
 use crate::operations::{self, delete_all_bins};
 use crate::store::{reads_of, record_read};
 use crate::{
@@ -141,7 +141,8 @@ impl AsyncSet {
     /// # Errors
     /// As for [`AsyncSet::operate`].
     pub async fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
-        was_found(self.operate(key, &[delete_all_bins()]).await)
+        let deleted = if_there(self.operate(key, &[delete_all_bins()]).await)?;
+        Ok(deleted.is_some())
     }
 
     /// Returns whether there is a record of this key. One round trip.

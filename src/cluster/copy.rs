@@ -9,13 +9,12 @@ use aerospike::{self as theirs, PartitionFilter};
 use spikelet_storage::{Clock, SystemClock};
 
 use super::batch::{self, BatchRow, Prepared};
-use super::results::was_found;
 use super::{Cluster, ClusterSet, link};
 use crate::backup::{SavedIndex, SavedRecord};
+use crate::error::if_there;
 use crate::policy::RecordExistsAction;
 use crate::{
-    Digest, Error, Expiration, Key, OperateResult, Operation, Result, Value, WritePolicy,
-    operations,
+    Digest, Expiration, Key, OperateResult, Operation, Result, Value, WritePolicy, operations,
 };
 
 /// The address of a record: its set, and its digest by RIPEMD-160.
@@ -58,7 +57,7 @@ impl Cluster {
             .map(|record| put_call(record, now_s))
             .collect();
         let results = self.batch_by_digest(calls);
-        let written = |result| was_found(result).map(drop);
+        let written = |result| if_there(result).map(drop);
         results.into_iter().map(written).collect()
     }
 
@@ -76,7 +75,8 @@ impl Cluster {
             })
             .collect();
         let results = self.batch_by_digest(calls);
-        results.into_iter().map(was_found).collect()
+        let deleted = |result| Ok(if_there(result)?.is_some());
+        results.into_iter().map(deleted).collect()
     }
 
     /// Compares saved records with the records of the cluster, in one batch.
@@ -99,10 +99,8 @@ impl Cluster {
             })
             .collect();
         let found = self.batch_by_digest(calls);
-        let compare = |(record, found): (&SavedRecord, Result<OperateResult>)| match found {
-            Ok(found) => compare(record, &found),
-            Err(Error::NotFound { .. }) => Ok(Comparison::Missing),
-            Err(error) => Err(error),
+        let compare = |(record, found): (&SavedRecord, Result<OperateResult>)| {
+            if_there(found)?.map_or(Ok(Comparison::Missing), |found| compare(record, &found))
         };
         records.iter().zip(found).map(compare).collect()
     }

@@ -19,6 +19,7 @@ use super::set::ClusterSet;
 use crate::base64;
 use crate::index::{IndexPart, IndexSource};
 use crate::query::{IndexComponent, IndexDefinition};
+use crate::store::without_key;
 use crate::{Digest, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, KeyPage, Result, Value};
 
 /// The types of values that are indexed, their names, and the ends of their indexes' names.
@@ -285,12 +286,6 @@ impl IndexedRecordSet for ClusterSet {
             }
         }
     }
-}
-
-fn without_key(digest: Digest) -> Error {
-    Error::parameter(format!(
-        "the record of digest {digest} has no stored key, so it cannot be addressed: write it with WritePolicy::send_key"
-    ))
 }
 
 /// Where a page begins.

@@ -6,7 +6,7 @@ use super::link::failed;
 use super::value::received;
 use crate::operations::OperationResult;
 use crate::record::BinName;
-use crate::{Error, OperateResult, Operation, Result, Value};
+use crate::{OperateResult, Operation, Result, Value};
 
 /// The result of a call. `asks_size`: the last operation that was sent is not the caller's, it reads the record's size.
 pub(super) fn decode(
@@ -30,15 +30,6 @@ pub(super) fn decode(
         lsn: None,
         results: results(record, operations)?.into_iter().collect(),
     })
-}
-
-/// Whether a call has found its record.
-pub(super) fn was_found(result: Result<OperateResult>) -> Result<bool> {
-    match result {
-        Ok(_) => Ok(true),
-        Err(Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// The results of those operations that have one. Nil is none: a server answers so for a bin that is not there.

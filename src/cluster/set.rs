@@ -70,14 +70,6 @@ impl ClusterSet {
         }
     }
 
-    /// The policy of a call with the filter of the set, where it has none itself.
-    fn policy<'p>(&self, policy: &'p WritePolicy) -> Cow<'p, WritePolicy> {
-        match (&policy.filter, &self.filter) {
-            (None, Some(filter)) => Cow::Owned(policy.clone().filter(filter.clone())),
-            _ => Cow::Borrowed(policy),
-        }
-    }
-
     fn prepare(
         &self,
         policy: &WritePolicy,
@@ -126,7 +118,7 @@ impl ClusterSet {
         operations: &[Operation],
     ) -> Result<OperateResult> {
         let sent = self.prepare(policy, key, operations)?;
-        let policy = self.policy(policy);
+        let policy = policy.filtered_by(self.filter.as_ref());
         let answer = batch::send_one(&self.link, &policy, operations, &sent).await?;
         results::decode(answer, operations, sent.asks_size)
     }
@@ -149,7 +141,7 @@ impl ClusterSet {
         let rows = calls.iter().map(|call| {
             let sent = self.prepare(call.policy, &call.key, call.operations)?;
             Ok(BatchRow {
-                policy: self.policy(call.policy),
+                policy: call.policy.filtered_by(self.filter.as_ref()),
                 operations: Cow::Borrowed(call.operations),
                 sent,
             })

@@ -338,23 +338,6 @@ impl Namespace {
         done
     }
 
-    /// The live records of a partition, of one set or of all, that come after a digest: in the order of their digests.
-    /// Records that are damaged are reported to `damaged`.
-    pub(crate) fn digests_of(
-        &self,
-        partition: usize,
-        set_id: Option<u16>,
-        after: Option<&Digest>,
-        damaged: impl FnMut(Error),
-    ) -> Vec<Digest> {
-        let is_wanted = |id| set_id.is_none_or(|wanted| wanted == id);
-        let mut digests = self.core.digests_in(partition, is_wanted, damaged);
-        if let Some(after) = after {
-            digests.retain(|digest| after < digest);
-        }
-        digests
-    }
-
     /// All secondary indexes, in the order in which they were declared.
     pub(crate) fn all_indexes(&self) -> Arc<Vec<Arc<Index>>> {
         self.core.indexes.all()

@@ -55,7 +55,7 @@ impl Catalog {
 
     pub(super) fn set_access(&mut self, access: &impl Serialize) -> Result<()> {
         let text = serde_json::value::to_raw_value(access);
-        let text = text.map_err(|error| Error::Serde(error.to_string().into()))?;
+        let text = text.map_err(Error::serde)?;
         self.access = Some(AccessText(text));
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Catalog {
             version: VERSION,
             ..self.clone()
         };
-        serde_json::to_vec(&current).map_err(|error| Error::Serde(error.to_string().into()))
+        serde_json::to_vec(&current).map_err(Error::serde)
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {

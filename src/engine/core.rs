@@ -25,7 +25,7 @@ use super::catalog::Catalog;
 use super::companion_sets::{SetBits, is_companion};
 use super::config::NamespaceConfig;
 use super::entry::facts_of;
-pub(super) use super::entry::{expired, metadata_of, record_of, record_with_bins};
+pub(super) use super::entry::{expired, key_of, metadata_of, record_of, record_with_bins};
 use super::hot_keys::HotKeys;
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
@@ -240,18 +240,10 @@ impl NamespaceCore {
     }
 
     pub(super) fn hot_records(&self, most: usize) -> Vec<HotRecord> {
-        let key_of = |digest: &Digest| {
-            let key = self.storage.get(digest, |entry| {
-                entry
-                    .key()
-                    .and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned))
-            });
-            key.ok().flatten().flatten()
-        };
         let hot = self.hot_keys.top(most, self.clock.now_ms()).into_iter();
         hot.map(|hot| HotRecord {
             digest: hot.digest,
-            key: key_of(&hot.digest),
+            key: self.stored_key(&hot.digest),
             waits: hot.waits,
             busy: hot.busy,
         })
@@ -357,11 +349,13 @@ impl NamespaceCore {
         count
     }
 
-    /// The digests of the live records of wanted sets of a partition, in order. Damage is reported to `damaged`.
+    /// The digests of the live records of wanted sets of a partition that come after a digest, in order. Damage is reported to
+    /// `damaged`.
     pub(super) fn digests_in(
         &self,
         partition: usize,
         is_wanted: impl Fn(u16) -> bool,
+        after: Option<&Digest>,
         mut damaged: impl FnMut(Error),
     ) -> Vec<Digest> {
         let now_ms = self.clock.now_ms();
@@ -374,8 +368,17 @@ impl NamespaceCore {
             }
             ControlFlow::Continue(())
         });
+        if let Some(after) = after {
+            digests.retain(|digest| after < digest);
+        }
         digests.sort_unstable();
         digests
+    }
+
+    /// The user key that the record of a digest stores.
+    pub(super) fn stored_key(&self, digest: &Digest) -> Option<Key<'static>> {
+        let key = self.storage.get(digest, |entry| key_of(&entry));
+        key.ok().flatten().flatten()
     }
 
     /// Puts the caller's time limit into a storage error that does not know it.

@@ -214,6 +214,6 @@ impl RelationDeclaration {
     }
 
     pub(crate) fn from_json(json: &str) -> Result<Self> {
-        serde_json::from_str(json).map_err(|error| Error::Serde(error.to_string().into()))
+        serde_json::from_str(json).map_err(Error::serde)
     }
 }

@@ -3,13 +3,18 @@
 use spikelet_storage::EntryView;
 
 use crate::expression::RecordFacts;
-use crate::record::{Metadata, OwnedBins, Record, RecordView};
+use crate::record::{Key, Metadata, OwnedBins, Record, RecordView};
 use crate::{Error, Result};
 
 /// Expired records are invisible at once, whenever the expiry pass gets to them.
 pub(super) fn expired(entry: &EntryView<'_>, now_ms: u64) -> bool {
     let void_time = entry.void_time();
     void_time != 0 && u64::from(void_time) < now_ms / 1000
+}
+
+/// The user key that a record stores.
+pub(super) fn key_of(entry: &EntryView<'_>) -> Option<Key<'static>> {
+    Key::from_stored(entry.key()?).ok().map(Key::into_owned)
 }
 
 pub(super) fn metadata_of(entry: &EntryView<'_>) -> Metadata {

@@ -61,18 +61,6 @@ pub(crate) enum WriteSaved {
 }
 
 impl Namespace {
-    /// The digests of a partition's live records of some sets (`None`: of all), in order. Records that are damaged are
-    /// reported to `damaged`.
-    pub(crate) fn digests_to_save(
-        &self,
-        partition: usize,
-        sets: Option<&[u16]>,
-        damaged: impl FnMut(Error),
-    ) -> Vec<Digest> {
-        let is_wanted = |id| sets.is_none_or(|sets| sets.contains(&id));
-        self.core.digests_in(partition, is_wanted, damaged)
-    }
-
     /// Lends a record and the number of its set to `save`; `None` if it is gone meanwhile.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, EntryView, RecordLock};
 
-use super::core::{NamespaceCore, expired};
+use super::core::NamespaceCore;
 use super::declaration::{DECLARATION_BIN, DECLARATION_SET, RelationDeclaration};
 use super::policy::{ShardAccess, WritePolicy};
 use super::relation_rules::{RuleTable, SetRules};
@@ -163,9 +163,7 @@ impl NamespaceCore {
         let names = self.catalog.lock().relations.clone();
         let read = |name: &str| {
             let digest = self.key_hash.digest(DECLARATION_SET, &Key::from(name));
-            let now_ms = self.clock.now_ms();
-            let found = self.storage.get(&digest, |entry| {
-                let live = Some(entry).filter(|entry| !expired(entry, now_ms))?;
+            let found = self.read_live(&digest, |live| {
                 let record = RecordView::parse(live.payload()).ok()?;
                 let json = record.bin(DECLARATION_BIN)?.as_str()?;
                 RelationDeclaration::from_json(json).ok()

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "server", feature = "backup"))]
 use spikelet_storage::Digest;
 use spikelet_storage::{Attempt, Lsn, MaintenanceReport, Opening, SetUsage, Truncate};
 
-#[cfg(doc)]
+#[cfg(any(doc, feature = "server", feature = "backup"))]
 use crate::Error;
 use crate::Result;
 use crate::index::{IndexComponent, IndexDefinition};
@@ -332,6 +332,20 @@ impl Namespace {
             scanned(entry).ok().map(|record| read(set, record))
         });
         found.ok().flatten().flatten()
+    }
+
+    /// The digests of a partition's live records of some sets (`None`: of all) that come after a digest, in order. Records that
+    /// are damaged are reported to `damaged`.
+    #[cfg(any(feature = "server", feature = "backup"))]
+    pub(crate) fn digests_in(
+        &self,
+        partition: usize,
+        sets: Option<&[u16]>,
+        after: Option<&Digest>,
+        damaged: impl FnMut(Error),
+    ) -> Vec<Digest> {
+        let is_wanted = |id| sets.is_none_or(|sets| sets.contains(&id));
+        self.core.digests_in(partition, is_wanted, after, damaged)
     }
 
     pub(super) fn close(&self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! How a write is done: what it expects to find, and what it leaves behind. Names and meanings are Aerospike's.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::expression::Expression;
@@ -294,6 +295,14 @@ impl WritePolicy {
     pub(crate) const fn of_detached(mut self) -> Self {
         self.access = ShardAccess::Detached;
         self
+    }
+
+    /// The policy with the filter of a set, where it has none itself.
+    pub(crate) fn filtered_by(&self, filter: Option<&Expression>) -> Cow<'_, Self> {
+        match (&self.filter, filter) {
+            (None, Some(filter)) => Cow::Owned(self.clone().filter(filter.clone())),
+            _ => Cow::Borrowed(self),
+        }
     }
 
     pub(super) const fn shard_access(&self) -> ShardAccess {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::Digest;
 
+use super::core::key_of;
 use super::declaration::RelationDeclaration;
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
@@ -91,10 +92,10 @@ impl Namespace {
         filter: Option<&Expression>,
         policy: &WritePolicy,
     ) -> Result<()> {
-        let found = self.core.storage.get(digest, |entry| {
-            let key = entry.key().and_then(|key| Key::from_stored(key).ok());
-            (entry.set_id(), key.map(Key::into_owned))
-        })?;
+        let found = self
+            .core
+            .storage
+            .get(digest, |entry| (entry.set_id(), key_of(&entry)))?;
         let (set_id, key) = found.ok_or_else(Error::not_found)?;
         let key = key.ok_or_else(|| Error::HasEdges {
             relations: Vec::new(),
@@ -131,18 +132,11 @@ impl Set {
         key: &Key<'_>,
         policy: &WritePolicy,
     ) -> Result<bool> {
-        let filtered;
-        let policy = match (&policy.filter, &self.filter) {
-            (None, Some(filter)) => {
-                filtered = policy.clone().filter(filter.clone());
-                &filtered
-            }
-            _ => policy,
-        };
+        let policy = policy.filtered_by(self.filter.as_ref());
         let namespace = Namespace {
             core: Arc::clone(&self.core.namespace),
         };
         let guard = RelationGuard { namespace, attempt };
-        (crate::DELETE_WITH_EDGES)(&guard, self.name(), key, policy)
+        (crate::DELETE_WITH_EDGES)(&guard, self.name(), key, &policy)
     }
 }

@@ -11,6 +11,7 @@ use spikelet_storage::{
     Verification, read_header,
 };
 
+use crate::setters::setters;
 use crate::{Error, Result};
 
 use super::config::{NamespaceConfig, key_hash_of};
@@ -83,11 +84,12 @@ impl StoreBuilder {
         self
     }
 
-    /// Takes the time from here.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
+    setters! {
+        /// Takes the time from here.
+        clock: Arc<dyn Clock>,
+        /// Whether existing namespaces are opened for reading only: nothing in the directory changes, and writes are refused.
+        /// Default: false.
+        read_only: bool,
     }
 
     /// Reports the progress of opening and closing: `(step, done, total)`, from several threads.
@@ -97,14 +99,6 @@ impl StoreBuilder {
         callback: impl Fn(OpeningStep, u64, u64) + Send + Sync + 'static,
     ) -> Self {
         self.progress = OpeningProgress::new(callback);
-        self
-    }
-
-    /// Whether existing namespaces are opened for reading only: nothing in the directory changes, and writes are refused.
-    /// Default: false.
-    #[must_use]
-    pub fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = read_only;
         self
     }
 

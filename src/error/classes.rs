@@ -3,6 +3,7 @@
 use spikelet_storage::{ConflictCause, DeviceError, Error as StorageError};
 
 use super::{Error, StoreHolder};
+use crate::Result;
 
 impl Error {
     /// Returns Aerospike's result code.
@@ -123,5 +124,14 @@ impl Error {
             Self::Cluster(failure) => failure.in_doubt(),
             _ => false,
         }
+    }
+}
+
+/// The result of a call on a record that may not be there.
+pub(crate) fn if_there<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }

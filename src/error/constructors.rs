@@ -6,6 +6,11 @@ use super::{Error, RelationPlace};
 use crate::value::CodecError;
 
 impl Error {
+    /// Values and types of Rust that do not fit each other.
+    pub(crate) fn serde(why: impl ToString) -> Self {
+        Self::Serde(why.to_string().into())
+    }
+
     /// Returns the error of an invalid argument (code 4).
     pub(crate) fn parameter(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Parameter(text.into())

@@ -46,10 +46,11 @@ pub use metadata::Metadata;
 pub use name::BinName;
 pub use owned::Record;
 pub(crate) use owned_bins::{OwnedBin, OwnedBins, REMOVED, Replacer};
+pub(crate) use serde_struct::converted;
 pub use serde_struct::{from_bins, to_bins};
 pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{
-    APART, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, ShardRole,
+    APART, DESCRIPTION_BINS, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, ShardRole,
     changes_sharded_bin, companion_name, describes_collection, hash_shards, is_by_hash,
     keeps_description, parse_with_role, sharded_bins,
 };

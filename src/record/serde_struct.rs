@@ -15,8 +15,7 @@ use crate::{Error, Result};
 /// [`Error::Serde`] if `value` is neither, a field's name is no bin name, or a number does not fit
 /// 64 signed bits.
 pub fn to_bins<T: Serialize + ?Sized>(value: &T) -> Result<Bins> {
-    let bytes = rmp_serde::to_vec_named(value).map_err(failed)?;
-    rmp_serde::from_slice(&bytes).map_err(failed)
+    converted(value)
 }
 
 /// A struct, or a map with text keys, of bins. O(bytes).
@@ -24,17 +23,16 @@ pub fn to_bins<T: Serialize + ?Sized>(value: &T) -> Result<Bins> {
 /// # Errors
 /// [`Error::Serde`] if the bins do not fit the type.
 pub fn from_bins<T: DeserializeOwned>(bins: &Bins) -> Result<T> {
-    from_map(bins)
+    converted(bins)
 }
 
-/// The same for everything that serialises as a map from names to values.
-pub(super) fn from_map<S: Serialize, T: DeserializeOwned>(map: &S) -> Result<T> {
-    let bytes = rmp_serde::to_vec_named(map).map_err(failed)?;
-    rmp_serde::from_slice(&bytes).map_err(failed)
-}
-
-fn failed(error: impl ToString) -> Error {
-    Error::Serde(error.to_string().into())
+/// The same between any two types of one form.
+///
+/// # Errors
+/// [`Error::Serde`] if they are of two forms.
+pub(crate) fn converted<S: Serialize + ?Sized, T: DeserializeOwned>(from: &S) -> Result<T> {
+    let bytes = rmp_serde::to_vec_named(from).map_err(Error::serde)?;
+    rmp_serde::from_slice(&bytes).map_err(Error::serde)
 }
 
 #[cfg(test)]

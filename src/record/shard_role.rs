@@ -19,12 +19,13 @@ pub(crate) const SUBKEYS_EPOCHS: &str = "subkeys_epochs";
 /// Companion: its root, number and epoch.
 pub(crate) const SHARD_OF: &str = "shard_of";
 
-/// The bins by which a root describes its shards.
-const DESCRIPTION: [&str; 4] = [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
+/// The bins by which a root describes its shards, in the order in which `shard::Description` takes them.
+pub(crate) const DESCRIPTION_BINS: [&str; 4] =
+    [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
 
 /// Whether a bin of this name describes the shards of a root.
 pub(super) fn describes_shards(name: &[u8]) -> bool {
-    DESCRIPTION.iter().any(|bin| bin.as_bytes() == name)
+    DESCRIPTION_BINS.iter().any(|bin| bin.as_bytes() == name)
 }
 
 /// A change of shards that is under way.

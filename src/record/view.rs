@@ -171,7 +171,7 @@ impl<'a> RecordView<'a> {
     /// # Errors
     /// [`Error::Serde`] if the bins do not fit the type.
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        serde_struct::from_map(self)
+        serde_struct::converted(self)
     }
 
     #[inline]

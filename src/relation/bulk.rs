@@ -8,6 +8,7 @@ use std::ops::{ControlFlow, Range};
 use super::keys::{element_of, key_of};
 use super::side::RelationSide;
 use super::together::{Added, count, refusing_list_policy};
+use crate::error::if_there;
 use crate::operations::{lists, maps};
 use crate::shard::{Collection, check_bin};
 use crate::value::Value;
@@ -450,10 +451,9 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         });
         let reads: Vec<Operation> = reads.collect();
         let records = self.side(ends).1;
-        let found = match records.operate_on(&WritePolicy::default(), owner, &reads) {
-            Ok(found) => found,
-            Err(Error::NotFound { .. }) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+        let found = records.operate_on(&WritePolicy::default(), owner, &reads);
+        let Some(found) = if_there(found)? else {
+            return Ok(Vec::new());
         };
         let mut listed = Vec::new();
         for (operation, ends) in by_side(ends).enumerate() {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::keys::{is_removed, read_one, refused};
+use super::keys::{is_removed, read_one};
 use super::writes::{delete_member, replacing};
 use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind};
@@ -332,7 +332,7 @@ impl RelationDeclaration {
     }
 
     fn write<S: RecordStore>(&self, store: &S, policy: WritePolicy, built: bool) -> Result<()> {
-        let json = serde_json::to_string(self).map_err(refused)?;
+        let json = serde_json::to_string(self).map_err(Error::serde)?;
         let puts = [
             operations::put(DECLARATION_BIN, json),
             operations::put(BUILT, built),

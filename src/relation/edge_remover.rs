@@ -20,6 +20,7 @@ use super::keys::key_of;
 use super::side::RelationSide;
 use crate::engine::RelationGuard;
 use crate::engine::declaration::{OnDelete, RelationDeclaration};
+use crate::error::if_there;
 use crate::operations::delete_all_bins;
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
@@ -444,11 +445,8 @@ impl<'a, 't> Together<'a, 't> {
         (policy.filter, policy.generation) = (None, GenerationPolicy::None);
         // A policy that replaces takes no operation on the old bins.
         policy.record_exists_action = RecordExistsAction::Update;
-        match records.operate_with(&policy, key, &[delete_all_bins()]) {
-            // It went with its last edge.
-            Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
-            Err(error) => Err(error),
-        }
+        // It may have gone with its last edge.
+        if_there(records.operate_with(&policy, key, &[delete_all_bins()])).map(|_| true)
     }
 
     fn remove_edges(&mut self, role: &RelationRole<'_>, key: &Key<'_>) -> Result<()> {

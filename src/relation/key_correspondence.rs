@@ -2,6 +2,7 @@
 
 use super::keys::{REMOVED, has_removed_alone, read_one};
 use super::writes::{delete_with, puts};
+use crate::error::if_there;
 use crate::operations::{delete_all_bins, delete_bin, put};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Record;
@@ -180,13 +181,5 @@ impl<R: RecordSet> CorrespondingSet<R> {
             Err(error) => return Err(error),
         }
         Ok(was_there)
-    }
-}
-
-fn if_there<T>(changed: Result<T>) -> Result<Option<T>> {
-    match changed {
-        Ok(changed) => Ok(Some(changed)),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }

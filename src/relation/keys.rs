@@ -2,13 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::operations::delete_all_bins;
 use crate::policy::GenerationPolicy;
 pub(super) use crate::record::REMOVED;
-use crate::record::{Record, SHARD_OF};
+use crate::record::{Record, SHARD_OF, converted};
 use crate::shard::key_in;
 pub(super) use crate::shard::key_value as element_of;
 use crate::{
@@ -48,28 +47,6 @@ pub(super) fn key_of_ref(element: ValueRef<'_>) -> Result<Key<'_>> {
     }
 }
 
-/// Returns the value of a bin or of an element, given a type that serde knows.
-///
-/// # Errors
-/// [`Error::Serde`] if it has no such form.
-pub(super) fn to_value<T: Serialize + ?Sized>(typed: &T) -> Result<Value> {
-    let bytes = rmp_serde::to_vec_named(typed).map_err(refused)?;
-    rmp_serde::from_slice(&bytes).map_err(refused)
-}
-
-/// Returns a value as this type.
-///
-/// # Errors
-/// [`Error::Serde`] if it is of another form.
-pub(super) fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T> {
-    let bytes = rmp_serde::to_vec_named(value).map_err(refused)?;
-    rmp_serde::from_slice(&bytes).map_err(refused)
-}
-
-pub(super) fn refused(error: impl ToString) -> Error {
-    Error::Serde(error.to_string().into())
-}
-
 /// A record that a relation has led to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Related {
@@ -95,7 +72,7 @@ impl Related {
     /// # Errors
     /// [`Error::Serde`] if they do not fit the type.
     pub fn attributes<T: DeserializeOwned>(&self) -> Result<T> {
-        from_value(&self.attributes)
+        converted(&self.attributes)
     }
 }
 

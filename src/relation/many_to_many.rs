@@ -15,12 +15,13 @@ use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
-use super::keys::{BATCH, from_value, to_value};
+use super::keys::BATCH;
 use super::side::{RelationSide, delete_emptied};
 use super::side_reader::SideReader;
 use super::together::Added;
 use super::unguarded::Unguarded;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
+use crate::record::converted;
 use crate::shard::ShardPolicy;
 use crate::{Error, Key, RecordStore, Result, Value, WritePolicy};
 pub use neighbors::Neighbors;
@@ -227,7 +228,7 @@ impl<S: RecordStore> ManyToMany<S> {
         attributes: &A,
     ) -> Result<bool> {
         self.check_attributes()?;
-        self.link_value(&source.into(), &target.into(), to_value(attributes)?)
+        self.link_value(&source.into(), &target.into(), converted(attributes)?)
     }
 
     /// Refuses attributes for a relation that has none.
@@ -294,7 +295,7 @@ impl<S: RecordStore> ManyToMany<S> {
     ) -> Result<Option<A>> {
         let (source, target) = (source.into(), target.into());
         let attributes = self.edge(&source, &target)?;
-        attributes.as_ref().map(from_value).transpose()
+        attributes.as_ref().map(converted).transpose()
     }
 
     fn edge(&self, source: &Key<'_>, target: &Key<'_>) -> Result<Option<Value>> {

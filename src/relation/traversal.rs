@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use super::key_set::{KeySet, SeededHash};
 use super::keys::BATCH;
 use super::many_to_many::Neighbors;
+use crate::setters::setters;
 use crate::{Key, RecordStore, Result};
 
 /// How a traversal has ended.
@@ -62,25 +63,13 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
 }
 
 impl<S: RecordStore> Traversal<'_, S> {
-    /// Sets how many edges lead from the first record to the last at most. Default: 2.
-    #[must_use]
-    pub const fn depth_max(mut self, depth: u32) -> Self {
-        self.depth_max = depth;
-        self
-    }
-
-    /// Sets how many records are seen at most. Default: 100,000.
-    #[must_use]
-    pub const fn records_max(mut self, records: usize) -> Self {
-        self.records_max = records;
-        self
-    }
-
-    /// Sets how many edges of one record are followed at most, the first ones in the order of their keys. Default: 10,000.
-    #[must_use]
-    pub const fn edges_max(mut self, edges: u64) -> Self {
-        self.edges_max = edges;
-        self
+    setters! { const
+        /// Sets how many edges lead from the first record to the last at most. Default: 2.
+        depth_max: u32,
+        /// Sets how many records are seen at most. Default: 100,000.
+        records_max: usize,
+        /// Sets how many edges of one record are followed at most, the first ones in the order of their keys. Default: 10,000.
+        edges_max: u64,
     }
 
     /// Shows each record that can be reached to `each` once, with its distance and the record that led to it, the nearest first;

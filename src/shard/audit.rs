@@ -6,9 +6,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::description::{DESCRIPTION_BINS, DescribedCollection, Description, Form, in_words};
+use super::description::{DescribedCollection, Description, Form, in_words};
 use super::protocol::{self, view};
-use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme};
+use super::scheme::{DESCRIPTION_BINS, Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme};
 use crate::expressions::{bin_exists, or};
 use crate::record::{Record, companion_name};
 use crate::value::ValueRef;

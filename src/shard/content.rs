@@ -200,7 +200,7 @@ impl Collection {
             (_, Some(other)) => {
                 return Err(Error::IncompatibleType {
                     bin: bin.into(),
-                    found: kind_name(&other),
+                    found: other.type_name(),
                     operation: match self {
                         Self::List => "a sharded list",
                         Self::Map => "a sharded map",
@@ -210,22 +210,6 @@ impl Collection {
                 });
             }
         })
-    }
-}
-
-/// The name of a value's type.
-fn kind_name(value: &Value) -> &'static str {
-    match value {
-        Value::Bool(_) => "boolean",
-        Value::Int(_) | Value::BigInt(_) => "integer",
-        Value::Float(_) => "float",
-        Value::String(_) => "string",
-        Value::Blob(_) => "blob",
-        Value::List(_) => "list",
-        Value::Map(_) => "map",
-        Value::GeoJson(_) => "GeoJSON",
-        Value::Hll(_) => "HLL",
-        Value::Nil | Value::Wildcard | Value::Infinity => "nil",
     }
 }
 

@@ -9,8 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::scheme::{
-    DELETING, Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, TIME_SHARDS,
-    not_understood,
+    DELETING, DESCRIPTION_BINS, Epoch, SUBKEYS, SUBKEYS_EPOCH, Scheme, TIME_SHARDS, not_understood,
 };
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, map_bin, not, val};
 use crate::operations::put;
@@ -18,10 +17,6 @@ use crate::record::companion_key::KeyForm;
 use crate::record::{APART, BinName};
 use crate::value::{EncodePurpose, Map, MapOrder, Value, encode};
 use crate::{Error, Expression, Operation, Result};
-
-/// The bins of a description, in the order in which [`Description::parse`] takes them.
-pub(crate) const DESCRIPTION_BINS: [&str; 4] =
-    [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
 
 /// How one collection is sharded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

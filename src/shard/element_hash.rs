@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::value::order::compare_total;
+use super::merge;
 use crate::value::{EncodePurpose, List, ListOrder, Map, MapOrder, Value, encode};
 use crate::{Error, Result};
 
@@ -41,11 +41,10 @@ fn canonical(value: &Value) -> Result<Value> {
             ));
         }
         Value::List(list) => {
-            let items = list.iter().map(canonical).collect::<Result<Vec<_>>>()?;
-            let items = match list.order() {
-                ListOrder::Unordered => items,
-                ListOrder::Ordered => sorted(items)?,
-            };
+            let mut items = list.iter().map(canonical).collect::<Result<Vec<_>>>()?;
+            if list.order() == ListOrder::Ordered {
+                merge::sort(&mut items)?;
+            }
             Value::List(List::new(items, ListOrder::Unordered))
         }
         Value::Map(map) => {
@@ -57,20 +56,6 @@ fn canonical(value: &Value) -> Result<Value> {
         }
         other => other.clone(),
     })
-}
-
-fn sorted(items: Vec<Value>) -> Result<Vec<Value>> {
-    let mut keyed = items
-        .into_iter()
-        .map(|item| {
-            let mut encoded = Vec::new();
-            encode(&item, EncodePurpose::Storage, &mut encoded)
-                .map_err(|error| Error::malformed("element", error))?;
-            Ok((encoded, item))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    keyed.sort_by(|(a, _), (b, _)| compare_total(a, b));
-    Ok(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
 #[cfg(test)]

@@ -5,13 +5,15 @@ use std::sync::OnceLock;
 
 use super::companions::Companions;
 use super::content::{ActReply, Bin, Collection};
-use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
+use super::description::{Description, Form, SharedDescription};
 use super::protocol::{
     AtomicRequest, CollectionRoot, CompanionState, CompanionToken, NeighborCollections,
     Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply,
 };
 use super::record_name::RecordName;
-use super::scheme::{Companion, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, check_bin};
+use super::scheme::{
+    Companion, DESCRIPTION_BINS, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, check_bin,
+};
 use super::time::layout::CollectionPart;
 use crate::expression::ExpType;
 use crate::expressions::{

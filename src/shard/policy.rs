@@ -19,6 +19,7 @@ use super::arithmetic::{
     SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, power_of_two, shards_by_rate, shards_by_size,
 };
 use crate::RecordSet;
+use crate::setters::setters;
 
 /// The share of writes that may have to queue before contention asks for more shards.
 pub(crate) const QUEUED_SHARE_MAX: f64 = 0.2;
@@ -104,53 +105,24 @@ impl ShardPolicy {
         }
     }
 
-    /// Sets [`record_bytes_max`](Self::record_bytes_max).
-    #[must_use]
-    pub fn record_bytes_max(mut self, record_bytes_max: impl Into<Option<u64>>) -> Self {
-        self.record_bytes_max = record_bytes_max.into();
-        self
+    setters! {
+        /// Sets [`record_bytes_max`](Self::record_bytes_max).
+        record_bytes_max: impl Into<Option<u64>>,
+        /// Sets [`elements_max`](Self::elements_max).
+        elements_max: impl Into<Option<u64>>,
     }
 
-    /// Sets [`elements_max`](Self::elements_max).
-    #[must_use]
-    pub fn elements_max(mut self, elements_max: impl Into<Option<u64>>) -> Self {
-        self.elements_max = elements_max.into();
-        self
-    }
-
-    /// Sets [`contention`](Self::contention).
-    #[must_use]
-    pub const fn contention(mut self, contention: bool) -> Self {
-        self.contention = contention;
-        self
-    }
-
-    /// Sets [`contention_shards_max`](Self::contention_shards_max).
-    #[must_use]
-    pub const fn contention_shards_max(mut self, contention_shards_max: u64) -> Self {
-        self.contention_shards_max = contention_shards_max;
-        self
-    }
-
-    /// Sets [`writes_per_second_max`](Self::writes_per_second_max).
-    #[must_use]
-    pub const fn writes_per_second_max(mut self, writes_per_second_max: f64) -> Self {
-        self.writes_per_second_max = writes_per_second_max;
-        self
-    }
-
-    /// Sets [`merge_when_quiet`](Self::merge_when_quiet).
-    #[must_use]
-    pub const fn merge_when_quiet(mut self, merge_when_quiet: bool) -> Self {
-        self.merge_when_quiet = merge_when_quiet;
-        self
-    }
-
-    /// Sets [`growth`](Self::growth).
-    #[must_use]
-    pub const fn growth(mut self, growth: f64) -> Self {
-        self.growth = growth;
-        self
+    setters! { const
+        /// Sets [`contention`](Self::contention).
+        contention: bool,
+        /// Sets [`contention_shards_max`](Self::contention_shards_max).
+        contention_shards_max: u64,
+        /// Sets [`writes_per_second_max`](Self::writes_per_second_max).
+        writes_per_second_max: f64,
+        /// Sets [`merge_when_quiet`](Self::merge_when_quiet).
+        merge_when_quiet: bool,
+        /// Sets [`growth`](Self::growth).
+        growth: f64,
     }
 
     /// Returns the policy for these records. One that limits the size limits it to half of what a record may have at most: a

@@ -1,8 +1,8 @@
 //! The role of one record: the root of sharded collections, or a companion. One look at its own bins; the
 //! companions of a root are not read.
 
-use super::description::{DESCRIPTION_BINS, Description, Form};
-use super::scheme::{SHARD_OF, SUBKEYS};
+use super::description::{Description, Form};
+use super::scheme::{DESCRIPTION_BINS, SHARD_OF, SUBKEYS};
 use super::state::under_way;
 use crate::Key;
 use crate::record::{RecordView, companion_name};

@@ -8,7 +8,7 @@ use super::arithmetic::SHARDS_MAX;
 use crate::value::{List, ListOrder, Value};
 use crate::{Error, Key, Result};
 
-pub(crate) use crate::record::{SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS};
+pub(crate) use crate::record::{DESCRIPTION_BINS, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH};
 
 /// Companion: there while writes are refused. 0: frozen with its content; otherwise it is being made, by the one whose
 /// token this is.
@@ -19,15 +19,7 @@ pub(crate) const FROZEN: &str = "frozen";
 /// # Errors
 /// [`Error::Parameter`].
 pub(crate) fn check_bin(bin: &str) -> Result<()> {
-    let own = [
-        SUBKEYS,
-        SUBKEYS_EPOCH,
-        SUBKEYS_BIN,
-        SUBKEYS_EPOCHS,
-        SHARD_OF,
-        FROZEN,
-    ];
-    if own.contains(&bin) {
+    if DESCRIPTION_BINS.contains(&bin) || [SHARD_OF, FROZEN].contains(&bin) {
         return Err(Error::parameter(format!(
             "bin {bin:?} describes the shards: give the collection another one"
         )));

@@ -7,7 +7,7 @@ use crate::engine::{Set, TransactionSet};
 use crate::index::IndexDefinition;
 use crate::record::Key;
 use crate::value::Value;
-use crate::{Error, Result};
+use crate::{Digest, Error, Result};
 
 /// A set with secondary indexes.
 pub trait IndexedRecordSet: RecordSet {
@@ -90,18 +90,20 @@ impl IndexedRecordSet for Set {
         let cursor = page.cursor().map(ToString::to_string);
         let keys = page.into_iter().map(|found| {
             let found = found?;
-            found.key.ok_or_else(|| {
-                Error::parameter(format!(
-                    "the record of digest {} has no stored key, so it cannot be addressed: write it with WritePolicy::send_key",
-                    found.digest
-                ))
-            })
+            found.key.ok_or_else(|| without_key(found.digest))
         });
         Ok(KeyPage {
             keys: keys.collect::<Result<_>>()?,
             cursor,
         })
     }
+}
+
+/// The error of a record that an index finds and no call can address.
+pub(crate) fn without_key(digest: Digest) -> Error {
+    Error::parameter(format!(
+        "the record of digest {digest} has no stored key, so it cannot be addressed: write it with WritePolicy::send_key"
+    ))
 }
 
 /// A query is not part of the transaction: it sees committed records.

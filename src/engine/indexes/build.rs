@@ -179,7 +179,7 @@ impl NamespaceCore {
     pub(super) fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
         let digests = match GUARDS.keep(IndexRule::LockedAreBuilt) {
             true => self.storage.digests_and_locked(partition),
-            false => self.digests_in(partition, |_| true, |_| {}),
+            false => self.digests_in(partition, |_| true, None, |_| {}),
         };
         digests
             .iter()

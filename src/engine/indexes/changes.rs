@@ -12,7 +12,7 @@ use super::super::core::{NamespaceCore, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, GUARDS, IndexRule};
-use crate::record::{Key, Metadata, OwnedBins, RecordView, SHARD_OF, ShardRole, parse_with_role};
+use crate::record::{Metadata, OwnedBins, RecordView, SHARD_OF, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
 /// How many entries are looked at between two looks at the index.
@@ -309,11 +309,7 @@ impl NamespaceCore {
     }
 
     fn not_unique(&self, index: &Index, other: &Digest) -> Error {
-        let key = self.storage.get(other, |entry| {
-            let key = entry.key().and_then(|stored| Key::from_stored(stored).ok());
-            key.map(|key| key.bare())
-        });
-        let key = key.ok().flatten().flatten();
+        let key = self.stored_key(other).map(|key| key.bare());
         Error::NotUnique {
             index: index.name().as_ref().into(),
             other: key.unwrap_or_else(|| other.to_string()).into(),

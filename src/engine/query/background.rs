@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 use spikelet_storage::Digest;
 
-use super::super::core::NamespaceCore;
+use super::super::core::{NamespaceCore, key_of};
 use super::super::namespace::Namespace;
 use super::super::policy::WritePolicy;
 use super::super::scratch::Scratch;
@@ -344,10 +344,9 @@ impl Worker {
     /// Writes one record. An error that is not the record's ends the whole.
     fn meet(&self, digest: Digest) -> Result<()> {
         let core = &self.query.core;
-        let found = self.query.read_fitting(&digest, |stored| {
-            let key = stored.key().and_then(|key| Key::from_stored(key).ok());
-            (stored.set_id(), key.map(Key::into_owned))
-        });
+        let found = self
+            .query
+            .read_fitting(&digest, |stored| (stored.set_id(), key_of(stored)));
         let (written, key) = match found {
             Ok(Some((set_id, key))) => (self.write(core, &digest, set_id), key),
             Ok(None) => (Err(Error::not_found()), None),

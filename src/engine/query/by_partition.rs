@@ -154,10 +154,10 @@ impl PartitionQuery {
             *most = less;
             *next += 1;
             let after = start.behind.as_ref().map(|(_, digest)| digest);
-            let set_id = self.query.set_id;
+            let sets = self.query.set_id.as_ref().map(std::slice::from_ref);
             *current = self
                 .namespace
-                .digests_of(start.partition, set_id, after, &mut *damaged);
+                .digests_in(start.partition, sets, after, &mut *damaged);
             current.reverse();
         }
     }

@@ -408,17 +408,13 @@ impl Query {
     ) -> ControlFlow<B> {
         let is_wanted = |id| self.set_id.is_none_or(|wanted| wanted == id);
         let mut damaged = Vec::new();
-        let mut digests = self
+        let after = after.filter(|after| after.partition() == partition);
+        let digests = self
             .core
-            .digests_in(partition, is_wanted, |error| damaged.push(error));
-        match after.filter(|after| after.partition() == partition) {
-            // Damaged ones were on the page that has begun the partition.
-            Some(after) => digests.retain(|digest| after < digest),
-            None => {
-                for error in damaged {
-                    each(None, Err(error))?;
-                }
-            }
+            .digests_in(partition, is_wanted, after, |error| damaged.push(error));
+        // Those of a page that goes on were on the page that has begun the partition.
+        for error in damaged.into_iter().filter(|_| after.is_none()) {
+            each(None, Err(error))?;
         }
         let mut ended = ControlFlow::Continue(());
         let now_ms = self.core.clock.now_ms();

@@ -9,10 +9,10 @@ use spikelet_storage::{Digest, EntryView};
 use super::Transaction;
 use super::attempt::TransactionRun;
 use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
-use crate::engine::entry::record_bytes;
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
 use crate::engine::write::{WriteEdit, WriteOutcome};
+use crate::error::if_there;
 use crate::expression::Expression;
 use crate::operation::{Operation, operations};
 use crate::record::{Bins, Key, Metadata, Record, RecordView, to_bins};
@@ -283,15 +283,7 @@ impl<'t> TransactionSet<'t> {
     /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns the record.
     pub(crate) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<OperateResult> {
         let digest = self.set.digest_of(key);
-        let filter = policy.filter.as_ref().or(self.set.filter.as_ref());
-        let found = self.read_at(filter, key, &digest, |entry| {
-            Ok(OperateResult {
-                generation: entry.generation(),
-                record_bytes: record_bytes(entry.key(), entry.payload()),
-                void_time: entry.void_time(),
-                ..OperateResult::gone()
-            })
-        })?;
+        let found = if_there(self.read_results(policy, key, &digest, |_, _| Ok(())))?;
         policy
             .check(found.as_ref().map(|found| found.generation))
             .map_err(|error| self.set.about(key, error))?;

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::{EdgeSides, ManyToMany};
+use crate::record::converted;
 use crate::relation::bulk::{BulkEdge, EdgeWriter, in_batches};
-use crate::relation::keys::to_value;
 use crate::{BulkProgress, Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
@@ -69,7 +69,7 @@ impl<S: RecordStore> ManyToMany<S> {
             Ok(BulkEdge {
                 source: source.into(),
                 target: target.into(),
-                attributes: to_value(&attributes)?,
+                attributes: converted(&attributes)?,
             })
         });
         self.link_batches(edges, observe)

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::layout::Layout;
 use crate::base64;
 use crate::engine::declaration::{DeclaredSide, SideForm};
-use crate::record::Record;
-use crate::relation::keys::{element_of, from_value, key_of, pages_of_index, read_one, to_value};
+use crate::error::if_there;
+use crate::record::{Record, converted};
+use crate::relation::keys::{element_of, key_of, pages_of_index, read_one};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{RelationSide, check_exists};
 use crate::relation::writes::{delete_member, names, puts, replacing};
@@ -124,7 +125,7 @@ impl ChildPlace {
                 self.listed.put(store, parent, child, &stored)?;
             }
             Layout::Consolidated { .. } => {
-                self.side().add(store, parent, child, &to_value(bins)?)?;
+                self.side().add(store, parent, child, &converted(bins)?)?;
             }
             Layout::Reference { .. } => {
                 let records = store.records(self.children())?;
@@ -195,13 +196,8 @@ impl ChildPlace {
             .expiration(Expiration::DontUpdate)
             .of_relation();
         let removal = [operations::put(bin, Value::Nil)];
-        match store
-            .records(self.children())?
-            .operate_on(&policy, child, &removal)
-        {
-            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let records = store.records(self.children())?;
+        if_there(records.operate_on(&policy, child, &removal)).map(drop)
     }
 
     pub(super) fn get<S: RecordStore>(
@@ -212,7 +208,7 @@ impl ChildPlace {
     ) -> Result<Option<Bins>> {
         if let Layout::Consolidated { .. } = self.layout {
             let found = self.side().get(store, parent, child)?;
-            return found.as_ref().map(from_value).transpose();
+            return found.as_ref().map(converted).transpose();
         }
         let records = store.records(self.children())?;
         let Some(record) = read_one(&records, child, None)? else {
@@ -292,7 +288,7 @@ impl ChildPlace {
         let last = edges.last().filter(|_| is_full);
         let token = last.map(|(key, _)| token_of(key));
         let children = if let Layout::Consolidated { .. } = self.layout {
-            let child = |(key, bins): (Key<'static>, Value)| Ok((key, from_value(&bins)?));
+            let child = |(key, bins): (Key<'static>, Value)| Ok((key, converted(&bins)?));
             edges.into_iter().map(child).collect::<Result<_>>()?
         } else {
             let records = self.listed.read(store, parent, edges)?;

@@ -108,7 +108,7 @@ pub(super) fn partition_info(ask: &mut Ask<'_>) -> InfoAnswer {
         let namespace = &served.namespace;
         let name = namespace.name();
         for partition in 0..PARTITIONS {
-            let digests = namespace.digests_of(partition, None, None, |error| {
+            let digests = namespace.digests_in(partition, None, None, |error| {
                 tracing::warn!(namespace = name, %error, "partition-info passes over a record");
             });
             // Writing to a string does not fail.

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::Handle;
+use crate::error::if_there;
 use crate::operations::get_bin;
 use crate::record::Record;
 use crate::shard::auto_shard::{NextStep, Relief};
@@ -112,16 +113,15 @@ impl<R: RecordSet> Handle<R> {
     fn read_shards(&self, route: CompanionRoute) -> Result<Option<Vec<ShardReading>>> {
         let presence = [self.executor.collection.presence(self.bin())];
         let operated = self.ask_each(companions(route), &presence);
-        let reading = |operated: Result<OperateResult>| match operated {
-            Ok(operated) => Ok(Some(ShardReading {
-                generation: operated.generation,
-                record_bytes: operated.record_bytes,
-                elements: self.executor.collection.elements(operated.value(0)),
-            })),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
+        let reading = |operated: OperateResult| ShardReading {
+            generation: operated.generation,
+            record_bytes: operated.record_bytes,
+            elements: self.executor.collection.elements(operated.value(0)),
         };
-        operated.into_iter().map(reading).collect()
+        let readings = operated.into_iter();
+        readings
+            .map(|operated| Ok(if_there(operated)?.map(reading)))
+            .collect()
     }
 
     /// Asks each of these records the same, in one batch.
@@ -176,10 +176,8 @@ impl<R: RecordSet> Handle<R> {
     fn root_expires(&self) -> Result<bool> {
         let policy = WritePolicy::default();
         let look = [get_bin(SUBKEYS)];
-        match self.records.operate_on(&policy, self.key(), &look) {
-            Err(Error::NotFound { .. }) => Ok(false),
-            root => Ok(root?.void_time != 0),
-        }
+        let root = if_there(self.records.operate_on(&policy, self.key(), &look))?;
+        Ok(root.is_some_and(|root| root.void_time != 0))
     }
 
     /// Carries a transition from its beginning to its end; with `only_at`, nothing is begun if the collection has left this route.
@@ -262,12 +260,8 @@ impl<R: RecordSet> Handle<R> {
         let something = [get_bin(SHARD_OF)];
         let mut sizes = Vec::new();
         for operated in self.ask_each(places(), &something) {
-            sizes.push(match operated {
-                Ok(operated) => operated.record_bytes,
-                // The transition reports the missing one.
-                Err(Error::NotFound { .. }) => 0,
-                Err(error) => return Err(error),
-            });
+            // The transition reports the missing one.
+            sizes.push(if_there(operated)?.map_or(0, |operated| operated.record_bytes));
         }
         if sizes.iter().all(|size| *size == 0) {
             let keys: Vec<Key<'_>> = places().map(|place| self.executor.key_of(place)).collect();
