@@ -50,7 +50,10 @@ pub(crate) type CommandAnswer = std::result::Result<AnswerHeader, CommandRefusal
 
 impl RecordCommand<'_> {
     pub(crate) const fn verb(&self) -> Verb {
-        self.head.verb()
+        match self.head.verb() {
+            Verb::Write if self.fields.has(Field::UdfPackage) => Verb::Function,
+            verb => verb,
+        }
     }
 
     pub(crate) fn set(&self) -> Result<&str> {
@@ -70,11 +73,6 @@ impl RecordCommand<'_> {
         WritePolicy::default()
             .generation(self.generation())
             .total_timeout(Some(self.timeout()))
-    }
-
-    /// Whether it calls a function for the record.
-    pub(crate) fn calls_function(&self) -> bool {
-        self.verb() == Verb::Write && self.fields.has(Field::UdfPackage)
     }
 
     /// Reads among writes must be announced, and so must a read of all bins

@@ -20,7 +20,7 @@ use super::memory_budget::{ConnectionShare, FREE_BYTES, NoRoom};
 use super::response_buffer::ResponseBuffer;
 use super::security::Access;
 use super::shared::ServerShared;
-use super::stream::ResultStream;
+use super::stream::ClientStream;
 use super::waiting::told_to_stop;
 
 /// The buffer of requests begins with this, and returns to it after a large one.
@@ -62,7 +62,7 @@ pub(crate) enum Closed {
 /// A connection.
 struct Connection<'s> {
     shared: &'s Arc<ServerShared>,
-    stream: ResultStream,
+    stream: Box<dyn ClientStream>,
     session: Session,
     /// Received bytes. Requests from `read` on are not executed yet.
     inbox: Vec<u8>,
@@ -79,7 +79,7 @@ struct Connection<'s> {
 /// Serves a connection to its end.
 pub(crate) async fn serve(
     shared: Arc<ServerShared>,
-    stream: ResultStream,
+    stream: Box<dyn ClientStream>,
     stopping: watch::Receiver<bool>,
 ) {
     let ended = match (stream.socket().local_addr(), stream.socket().peer_addr()) {
@@ -243,7 +243,7 @@ impl Connection<'_> {
 
     /// Sends the answers that are there.
     async fn send(&mut self) -> Result<(), Closed> {
-        send(&mut self.stream, &mut self.outbox, &self.stopping).await
+        send(&mut *self.stream, &mut self.outbox, &self.stopping).await
     }
 
     async fn execute(&mut self, frame: Frame) -> Result<(), Closed> {
@@ -329,7 +329,7 @@ impl Connection<'_> {
 
 /// Sends all of `response_buffer` and empties it.
 async fn send(
-    stream: &mut ResultStream,
+    stream: &mut dyn ClientStream,
     outbox: &mut ResponseBuffer<'_>,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Closed> {

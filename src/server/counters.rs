@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::counter::Counter;
+use super::counter::{Counter, Counts, Pairs};
 use super::message::Verb;
 use super::query_counters::QueryCounters;
 use super::result_code;
@@ -32,26 +32,19 @@ impl RequestOutcome {
 
 /// Counts by outcome.
 #[derive(Debug, Default)]
-pub(crate) struct ByOutcome([Counter; 5]);
+pub(crate) struct ByOutcome(Counts<5>);
 
 impl ByOutcome {
-    pub(crate) fn add_many(&self, outcome: RequestOutcome, count: u64) {
-        if let Some(counter) = self.0.get(outcome as usize) {
-            counter.add(count);
-        }
+    pub(crate) fn add(&self, outcome: RequestOutcome, count: u64) {
+        self.0.add(outcome as usize, count);
     }
 
     pub(crate) fn get(&self, outcome: RequestOutcome) -> u64 {
-        self.0.get(outcome as usize).map_or(0, Counter::get)
+        self.0.get(outcome as usize)
     }
 
     /// Adds the counts of a kind of request. Outcomes that are not counted apart are errors.
-    pub(super) fn add_to(
-        &self,
-        pairs: &mut Vec<(String, u64)>,
-        kind: &str,
-        apart: &[RequestOutcome],
-    ) {
+    pub(super) fn add_to(&self, pairs: &mut Pairs, kind: &str, apart: &[RequestOutcome]) {
         use RequestOutcome::{Error, FilteredOut, NotFound, Success, Timeout};
         let success = match kind.ends_with("udf") {
             true => "complete",
@@ -59,37 +52,14 @@ impl ByOutcome {
         };
         let others = [(FilteredOut, "filtered_out"), (NotFound, "not_found")];
         let (apart, errors): (Vec<_>, Vec<_>) = others
-            .map(|(outcome, name)| (outcome, name, self.get(outcome)))
             .into_iter()
-            .partition(|(outcome, ..)| apart.contains(outcome));
-        let errors: u64 = errors.iter().map(|(.., count)| count).sum();
-        let counts = [
-            (success, self.get(Success)),
-            ("error", self.get(Error) + errors),
-            ("timeout", self.get(Timeout)),
-        ];
-        let apart = apart.into_iter().map(|(_, name, count)| (name, count));
-        let counts = counts.into_iter().chain(apart);
-        pairs.extend(counts.map(|(name, count)| (format!("{kind}_{name}"), count)));
-    }
-}
-
-/// What a request about a record is counted as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestKind {
-    Read,
-    Write,
-    Delete,
-    /// A call of a user-defined function.
-    Function,
-}
-
-impl From<Verb> for RequestKind {
-    fn from(verb: Verb) -> Self {
-        match verb {
-            Verb::Read => Self::Read,
-            Verb::Write => Self::Write,
-            Verb::Delete => Self::Delete,
+            .partition(|(outcome, _)| apart.contains(outcome));
+        let errors: u64 = errors.iter().map(|(outcome, _)| self.get(*outcome)).sum();
+        pairs.add(format!("{kind}_{success}"), self.get(Success));
+        pairs.add(format!("{kind}_error"), self.get(Error) + errors);
+        pairs.add(format!("{kind}_timeout"), self.get(Timeout));
+        for (outcome, name) in apart {
+            pairs.add(format!("{kind}_{name}"), self.get(outcome));
         }
     }
 }
@@ -106,27 +76,24 @@ pub(crate) enum FunctionEffect {
 
 /// Counts of functions by effect.
 #[derive(Debug, Default)]
-pub(crate) struct FunctionEffects([Counter; 4]);
+pub(crate) struct FunctionEffects(Counts<4>);
 
 impl FunctionEffects {
     pub(crate) fn add(&self, effect: FunctionEffect) {
-        if let Some(counter) = self.0.get(effect as usize) {
-            counter.count();
-        }
+        self.0.add(effect as usize, 1);
     }
 
-    /// The counts, by their names behind `origin`.
-    fn by_name(&self, origin: &str) -> impl Iterator<Item = (String, u64)> {
+    fn add_to(&self, pairs: &mut Pairs, origin: &str) {
         let names = ["read_success", "write_success", "delete_success", "error"];
-        let named = names.into_iter().zip(&self.0);
-        named.map(move |(name, count)| (format!("{origin}_lang_{name}"), count.get()))
+        let names = names.map(|name| format!("{origin}_lang_{name}"));
+        pairs.add_all(names.into_iter().zip(self.0.all()));
     }
 }
 
 /// Counts of requests from one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginCounters {
-    /// By [`RequestKind`].
+    /// By [`Verb`].
     requests: [ByOutcome; 4],
     /// Of calls of functions.
     pub(crate) effects: FunctionEffects,
@@ -164,9 +131,9 @@ impl RequestCounters {
     }
 
     /// Counts a request by the code of its answer.
-    pub(crate) fn count(&self, kind: RequestKind, of_batch: bool, code: u8) {
+    pub(crate) fn count(&self, kind: Verb, of_batch: bool, code: u8) {
         if let Some(counters) = self.origin(of_batch).requests.get(kind as usize) {
-            counters.add_many(RequestOutcome::of(code), 1);
+            counters.add(RequestOutcome::of(code), 1);
         }
         let refusals = match code {
             result_code::GENERATION => &self.generation_refusals,
@@ -184,10 +151,9 @@ impl RequestCounters {
         }
     }
 
-    /// All counts by outcome, by their names. A kind of request has the outcomes that Aerospike
+    /// Adds all counts by outcome, by their names. A kind of request has the outcomes that Aerospike
     /// counts; one that it does not count apart is an error.
-    pub(crate) fn by_outcome(&self) -> Vec<(String, u64)> {
-        let mut pairs = Vec::new();
+    pub(crate) fn add_outcomes_to(&self, pairs: &mut Pairs) {
         // A write that found nothing has failed.
         let (of_writes, of_looks) = (
             &[RequestOutcome::FilteredOut][..],
@@ -201,18 +167,17 @@ impl RequestCounters {
         ];
         for (origin, counters) in [("client", &self.single), ("batch_sub", &self.rows)] {
             for ((kind, apart), counts) in kinds.iter().zip(&counters.requests) {
-                counts.add_to(&mut pairs, &format!("{origin}_{kind}"), apart);
+                counts.add_to(pairs, &format!("{origin}_{kind}"), apart);
             }
-            pairs.extend(counters.effects.by_name(origin));
+            counters.effects.add_to(pairs, origin);
         }
         for (kind, counts) in [
             ("udf_sub_udf", &self.background_functions),
             ("ops_sub_write", &self.background_operations),
         ] {
-            counts.add_to(&mut pairs, kind, of_writes);
+            counts.add_to(pairs, kind, of_writes);
         }
-        pairs.extend(self.background_effects.by_name("udf_sub"));
-        pairs
+        self.background_effects.add_to(pairs, "udf_sub");
     }
 }
 
@@ -235,7 +200,7 @@ pub(crate) struct NodeCounters {
 impl NodeCounters {
     /// How many batches were complete, have failed, and were too late.
     pub(crate) fn ended_batches(&self) -> [u64; 3] {
-        let all = self.batches.0.iter().map(Counter::get).sum::<u64>();
+        let all: u64 = self.batches.0.all().iter().sum();
         let complete = self.batches.get(RequestOutcome::Success);
         let late = self.batches.get(RequestOutcome::Timeout);
         [complete, all - complete - late, late]
@@ -249,7 +214,7 @@ impl NodeCounters {
 
     /// Counts the end of a batch by the code of its last message.
     pub(crate) fn end_batch(&self, code: u8) {
-        self.batches.add_many(RequestOutcome::of(code), 1);
+        self.batches.add(RequestOutcome::of(code), 1);
     }
 }
 
@@ -261,7 +226,7 @@ pub(crate) const LATENCY_BUCKETS: usize = 17;
 pub(crate) struct Latency {
     count: Counter,
     /// How many took longer than 2^n ms, and not longer than 2^(n+1); all else is in `count` only.
-    longer: [Counter; LATENCY_BUCKETS],
+    longer: Counts<LATENCY_BUCKETS>,
     micros: Counter,
 }
 
@@ -274,9 +239,7 @@ impl Latency {
         let over = took.as_millis();
         if over > 0 {
             let bucket = (over.ilog2() as usize).min(LATENCY_BUCKETS - 1);
-            if let Some(counter) = self.longer.get(bucket) {
-                counter.count();
-            }
+            self.longer.add(bucket, 1);
         }
     }
 
@@ -292,10 +255,10 @@ impl Latency {
 
     /// How many took at least 2^0, 2^1 .. 2^16 ms.
     pub(crate) fn at_least(&self) -> [u64; LATENCY_BUCKETS] {
-        let mut counts = [0; LATENCY_BUCKETS];
+        let mut counts = self.longer.all();
         let mut sum = 0;
-        for (count, counter) in counts.iter_mut().zip(&self.longer).rev() {
-            sum += counter.get();
+        for count in counts.iter_mut().rev() {
+            sum += *count;
             *count = sum;
         }
         counts
@@ -321,13 +284,18 @@ mod tests {
     #[test]
     fn requests_are_counted_by_kind_and_outcome() {
         let counters = RequestCounters::default();
-        counters.count(RequestKind::Read, false, result_code::NOT_FOUND);
-        counters.count(RequestKind::Write, true, result_code::RECORD_TOO_BIG);
-        counters.count(RequestKind::Write, false, result_code::GENERATION);
-        counters.count(RequestKind::Write, false, result_code::NOT_FOUND);
-        counters.count(RequestKind::Function, false, result_code::FILTERED_OUT);
-        let pairs = counters.by_outcome();
-        let of = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|it| it.1);
+        counters.count(Verb::Read, false, result_code::NOT_FOUND);
+        counters.count(Verb::Write, true, result_code::RECORD_TOO_BIG);
+        counters.count(Verb::Write, false, result_code::GENERATION);
+        counters.count(Verb::Write, false, result_code::NOT_FOUND);
+        counters.count(Verb::Function, false, result_code::FILTERED_OUT);
+        let mut pairs = Pairs::default();
+        counters.add_outcomes_to(&mut pairs);
+        let pairs = pairs.0.iter();
+        let of = |wanted: &str| {
+            let found = pairs.clone().find(|(name, _)| name == wanted);
+            found.map(|(_, count)| count.parse::<u64>().unwrap())
+        };
         assert_eq!(of("client_read_not_found"), Some(1));
         assert_eq!(of("batch_sub_write_error"), Some(1));
         // A write of a record that must be there, and a wrong generation: Aerospike has no count of

@@ -1,7 +1,6 @@
 //! A request about one record, from its parts to its answer.
 
 use super::command::{CommandAnswer, CommandRefusal, RecordCommand, RecordRequest};
-use super::counters::RequestKind;
 use super::message::{Info1, Verb};
 use super::modules::MODULE_SET;
 use super::ops::code;
@@ -76,11 +75,7 @@ impl RecordCommand<'_> {
         {
             return;
         }
-        let kind = match self.verb() {
-            _ if self.calls_function() => RequestKind::Function,
-            verb => verb.into(),
-        };
-        served.counters.count(kind, self.row.is_some(), code);
+        served.counters.count(self.verb(), self.row.is_some(), code);
     }
 
     fn answer(
@@ -132,7 +127,7 @@ impl RecordRequest<'_> {
                     matches!(met, Ok(Some(())))
                 })
             }
-            Verb::Write | Verb::Delete => self.address.set == MODULE_SET,
+            _ => self.address.set == MODULE_SET,
         }
     }
 
@@ -144,7 +139,7 @@ impl RecordRequest<'_> {
     ) -> CommandAnswer {
         match self.command.verb() {
             Verb::Delete => self.delete(),
-            Verb::Write if self.command.calls_function() => self.apply(scratch, reply),
+            Verb::Function => self.apply(scratch, reply),
             Verb::Write => self.write(scratch, reply),
             Verb::Read if self.command.head.info1.contains(Info1::READ) => self.read(reply),
             Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),

@@ -82,10 +82,12 @@ pub(crate) enum Verb {
     Read,
     Write,
     Delete,
+    /// A call of a user-defined function.
+    Function,
 }
 
 impl Head {
-    /// The kind of request.
+    /// The kind of request, if it calls no function.
     pub(crate) const fn verb(&self) -> Verb {
         if !self.info2.contains(Info2::WRITE) {
             Verb::Read

@@ -11,12 +11,13 @@
 // * `function`, `function_call`: user-defined functions of records. `modules`: their texts. `lua`: running them.
 // * `security`: users, roles, and the checks of all requests.
 // * `shared`, `served`: what connections share, and a namespace of it. `counter`, `counters`, `query_counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
-// * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `stream`: plain or encrypted. `connection`: one client. `listener`: accepting and stopping.
+// * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `stream`: plain or encrypted. `connection`: one client. `builder`: how a server is started. `listener`: accepting and stopping.
 //
 // It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
 
 mod background;
 mod batch;
+mod builder;
 mod bytes;
 mod command;
 mod community;
@@ -62,8 +63,9 @@ mod stream;
 mod transaction;
 mod waiting;
 
+pub use builder::{Server, ServerBuilder};
 pub use config::ServerConfig;
-pub use listener::{Server, ServerBuilder, ServerHandle};
+pub use listener::ServerHandle;
 pub use security::SecurityOptions;
 
 #[cfg(doc)]

@@ -1,6 +1,6 @@
 //! Kinds and ends of queries, and counts by both, as the statistics of a namespace report them.
 
-use super::counter::Counter;
+use super::counter::{Counts, Pairs};
 
 /// What kind of query a job is. Each kind is counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) enum JobEnd {
 
 /// Counts of queries by how they ended.
 #[derive(Debug, Default)]
-pub(crate) struct QueryCounters([[Counter; 3]; 5]);
+pub(crate) struct QueryCounters([Counts<3>; 5]);
 
 impl QueryCounters {
     /// Counts a query that has ended so.
@@ -52,26 +52,22 @@ impl QueryCounters {
             JobEnd::Failed | JobEnd::Abandoned => 1,
             JobEnd::Aborted => 2,
         };
-        let of_kind = self.0.get(kind as usize);
-        if let Some(counter) = of_kind.and_then(|counts| counts.get(outcome)) {
-            counter.count();
+        if let Some(counts) = self.0.get(kind as usize) {
+            counts.add(outcome, 1);
         }
     }
 
-    /// All counts by Aerospike's names behind `pi_query` or `si_query`.
-    pub(crate) fn by_name(&self) -> Vec<(String, u64)> {
-        let mut pairs = Vec::new();
+    /// Adds all counts by Aerospike's names behind `pi_query` or `si_query`.
+    pub(crate) fn add_to(&self, pairs: &mut Pairs, index: &str) {
         let kinds = ["short_basic", "long_basic", "ops_bg", "aggr", "udf_bg"];
         for (kind, counts) in kinds.into_iter().zip(&self.0) {
             let ended = match kind {
                 "short_basic" => "timeout",
                 _ => "abort",
             };
-            for (word, count) in ["complete", "error", ended].into_iter().zip(counts) {
-                pairs.push((format!("{kind}_{word}"), count.get()));
-            }
+            let words = ["complete", "error", ended].map(|word| format!("{index}_{kind}_{word}"));
+            pairs.add_all(words.into_iter().zip(counts.all()));
         }
-        pairs
     }
 }
 
@@ -88,18 +84,19 @@ mod tests {
         counters.add(JobKind::Basic, JobEnd::Aborted);
         counters.add(JobKind::BackgroundFunction, JobEnd::Failed);
         counters.add(JobKind::BackgroundFunction, JobEnd::Abandoned);
-        let pairs = counters.by_name();
-        let found: Vec<_> = pairs.iter().filter(|(_, count)| *count > 0).collect();
+        let mut pairs = Pairs::default();
+        counters.add_to(&mut pairs, "pi_query");
+        let found: Vec<_> = pairs.0.iter().filter(|(_, count)| count != "0").collect();
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             names,
             [
-                "short_basic_complete",
-                "short_basic_timeout",
-                "long_basic_abort",
-                "udf_bg_error"
+                "pi_query_short_basic_complete",
+                "pi_query_short_basic_timeout",
+                "pi_query_long_basic_abort",
+                "pi_query_udf_bg_error"
             ]
         );
-        assert_eq!(pairs.len(), 15);
+        assert_eq!(pairs.0.len(), 15);
     }
 }

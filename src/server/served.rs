@@ -55,13 +55,6 @@ pub(crate) struct ServedNamespace {
     pub(crate) community: Option<CommunityEdition>,
 }
 
-/// Rolls back the open transactions: after the server ends, no client can commit them.
-impl Drop for ServedNamespace {
-    fn drop(&mut self) {
-        self.transactions.abandon(&self.namespace);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,10 +3,11 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Ask, InfoAnswer, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError};
 use crate::Durability;
 use crate::policy::MAX_TIME_TO_LIVE;
 use crate::server::config::{pending_limit, seconds};
+use crate::server::counter::Pairs;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
 use crate::server::transaction::table::DEFAULT_DURATION;
@@ -28,7 +29,7 @@ pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
         }
         _ => return Err(InfoError::parameter("bad context")),
     }
-    Ok(pairs.0)
+    Ok(pairs.text())
 }
 
 /// A number of the server, or of a namespace, that can be changed while the server runs.
@@ -140,10 +141,7 @@ pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
 fn add_service_config(shared: &ServerShared, pairs: &mut Pairs) {
     // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write record by record.
     pairs.add("batch-index-threads", 1);
-    pairs.add(
-        "cluster-name",
-        shared.cluster_name.as_deref().unwrap_or("null"),
-    );
+    pairs.add("cluster-name", shared.cluster_name());
     pairs.add("node-id", &shared.node);
     pairs.add("transaction-max-ms", 1000);
     add_settings(OF_SERVICE, shared, pairs);

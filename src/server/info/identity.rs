@@ -1,7 +1,8 @@
 //! Who this server is.
 
 use super::edition::{BUILD, EDITION};
-use super::{Ask, InfoAnswer, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError};
+use crate::server::counter::Pairs;
 
 /// The longest description of a client, in bytes.
 const USER_AGENT_BYTES_MAX: usize = 64;
@@ -17,11 +18,7 @@ pub(super) fn release(_: &mut Ask<'_>) -> InfoAnswer {
     pairs.add("os", std::env::consts::OS);
     pairs.add("arch", std::env::consts::ARCH);
     pairs.add("server", concat!("spikelet-", env!("CARGO_PKG_VERSION")));
-    Ok(pairs.0)
-}
-
-pub(super) fn node(ask: &mut Ask<'_>) -> InfoAnswer {
-    Ok(ask.shared.node.clone())
+    Ok(pairs.text())
 }
 
 pub(super) fn connection(ask: &mut Ask<'_>) -> InfoAnswer {
@@ -32,7 +29,7 @@ pub(super) fn connection(ask: &mut Ask<'_>) -> InfoAnswer {
         "user-agent",
         ask.session.user_agent.as_deref().unwrap_or("unknown"),
     );
-    Ok(pairs.0)
+    Ok(pairs.text())
 }
 
 /// There is one sink, the standard error of the process.

@@ -2,13 +2,14 @@
 
 use spikelet_storage::PARTITIONS;
 
-use super::{Ask, InfoAnswer, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError};
 use crate::Error;
 use crate::base64;
 use crate::engine::{Index, IndexState};
 use crate::index::{CLIENT_PARTS, CLIENT_TYPES, IndexPart, IndexSource};
 use crate::query::IndexDefinition;
 use crate::record::MAX_SET_NAME_BYTES;
+use crate::server::counter::Pairs;
 use crate::server::index::{CannotDeclare, component_of, type_of_name};
 use crate::server::operation::bin_name;
 use crate::server::result_code;
@@ -286,7 +287,7 @@ fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> InfoAnswer {
         pairs.add("entries", set.map_or(0, |usage| usage.records));
         pairs.add("used_bytes", 0);
         pairs.add("load_pct", load_pct);
-        return Ok(pairs.0);
+        return Ok(pairs.text());
     }
     let per_key = stats.entries.checked_div(stats.distinct_keys).unwrap_or(0);
     let per_record = served.namespace.entries_per_record(&index).round();
@@ -297,7 +298,7 @@ fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> InfoAnswer {
     pairs.add("load_pct", load_pct);
     pairs.add("load_time", stats.build_ms.div_ceil(1000));
     pairs.add("stat_gc_recs", stats.cleaned);
-    Ok(pairs.0)
+    Ok(pairs.text())
 }
 
 fn required<'a>(ask: &Ask<'a>, name: &'static str) -> Result<&'a str, InfoError> {

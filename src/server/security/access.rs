@@ -89,7 +89,6 @@ impl Access {
     }
 
     /// Checks a request about a record. An error is the code of the answer.
-    #[inline]
     pub(crate) fn command(
         &mut self,
         served: &ServedNamespace,
@@ -98,14 +97,6 @@ impl Access {
         if self.security.is_none() {
             return Ok(());
         }
-        self.checked_command(served, command)
-    }
-
-    fn checked_command(
-        &mut self,
-        served: &ServedNamespace,
-        command: &RecordCommand<'_>,
-    ) -> Result<(), u8> {
         let set = command.fields.get(Field::Set).unwrap_or_default();
         let place = (served.namespace.name().as_bytes(), set);
         let writes = command.verb() != Verb::Read;
@@ -129,13 +120,14 @@ impl Access {
         let action = || {
             let verb = match command.verb() {
                 Verb::Read => "read",
-                Verb::Write if command.calls_function() => "function",
+                Verb::Function => "function",
                 Verb::Write => "write",
                 Verb::Delete => "delete",
             };
             format!("{verb} {} of {}", command.digest, shown(place))
         };
-        self.check(place, check, action).map(drop)
+        let is_noted = |security: &Security| security.audit.has_data(place);
+        self.check(is_noted, check, action).map(drop)
     }
 
     /// Checks a query, or a background query. Returns the limit that all queries of the user share.
@@ -145,9 +137,6 @@ impl Access {
         served: &ServedNamespace,
         message: &Message<'_>,
     ) -> Result<Option<RateLimit>, u8> {
-        if self.security.is_none() {
-            return Ok(None);
-        }
         let fields = &message.fields;
         let set = fields.get(Field::Set).unwrap_or_default();
         let place = (served.namespace.name().as_bytes(), set);
@@ -173,7 +162,8 @@ impl Access {
             let kind = if writes { "background query" } else { "query" };
             format!("{kind} of {}", shown(place))
         };
-        self.check(place, check, action).map(Option::flatten)
+        let is_noted = |security: &Security| security.audit.has_data(place);
+        self.check(is_noted, check, action).map(Option::flatten)
     }
 
     /// Whether the client has logged in, or need not.
@@ -183,11 +173,8 @@ impl Access {
 
     /// Checks that the client has logged in, before anything else of its message is looked at.
     pub(crate) fn logged_in(&mut self) -> Result<(), u8> {
-        if self.security.is_none() {
-            return Ok(());
-        }
         let action = || "request".to_owned();
-        self.check((b"", b""), |_| Ok(()), action).map(drop)
+        self.check(|_| false, |_| Ok(()), action).map(drop)
     }
 
     /// Checks an info command that needs one of these, in a namespace and set if it is about one.
@@ -198,39 +185,32 @@ impl Access {
         (namespace, set): (&str, &str),
     ) -> Result<(), u8> {
         let place = (namespace.as_bytes(), set.as_bytes());
-        let may = self
-            .current()
-            .and_then(|account| account.map_or(Ok(()), |account| account.check(needed, place)));
-        let is_change = !needed.is_empty();
-        if is_change || may.is_err() {
-            let action = format!("info {name} {}", shown(place));
-            self.note(action.trim_end(), may);
-        }
-        may
+        let action = || {
+            format!("info {name} {}", shown(place))
+                .trim_end()
+                .to_owned()
+        };
+        let check = |account: &Account| account.check(needed, place);
+        // Commands that change something need a permission.
+        self.check(|_| !needed.is_empty(), check, action).map(drop)
     }
 
     /// Looks at the user, if there is one. Notes a refusal, and a request that is to be noted.
     fn check<T>(
         &mut self,
-        (namespace, set): Place<'_>,
+        is_noted: impl FnOnce(&Security) -> bool,
         look: impl FnOnce(&Account) -> Result<T, u8>,
         action: impl FnOnce() -> String,
     ) -> Result<Option<T>, u8> {
         let account = self.current();
         let seen = account.and_then(|account| account.map(look).transpose());
-        let may = seen.as_ref().map_or_else(|code| Err(*code), |_| Ok(()));
-        let is_noted = |security: &Arc<Security>| security.audit.has_data(namespace, set);
-        if may.is_err() || self.security.as_ref().is_some_and(is_noted) {
-            self.note(&action(), may);
+        if let Some(security) = &self.security
+            && (seen.is_err() || is_noted(security))
+        {
+            let code = seen.as_ref().err().copied().unwrap_or(result_code::OK);
+            security.note(self.user(), self.peer, &action(), code);
         }
         seen
-    }
-
-    fn note(&self, action: &str, may: Result<(), u8>) {
-        if let Some(security) = &self.security {
-            let code = may.err().unwrap_or(result_code::OK);
-            security.note(self.user(), self.peer, action, code);
-        }
     }
 }
 
@@ -248,7 +228,7 @@ fn needed_by(command: &RecordCommand<'_>) -> Permissions {
     match command.verb() {
         Verb::Read => Permissions::READ,
         Verb::Delete => Permissions::WRITE,
-        Verb::Write if command.calls_function() => Permissions::CALL,
+        Verb::Function => Permissions::CALL,
         Verb::Write if reads(&command.ops) || command.head.info1.contains(Info1::READ) => {
             Permissions::READ | Permissions::WRITE
         }

@@ -71,7 +71,7 @@ impl UserDirectory {
     /// Returns a role, whether it was created or is there anyway.
     pub(super) fn role(&self, name: &str) -> Changed<UserRole> {
         let own = predefined(name).map(|privileges| UserRole {
-            privileges: privileges.into_iter().collect(),
+            privileges,
             ..UserRole::default()
         });
         own.or_else(|| self.roles.get(name).cloned())

@@ -38,7 +38,7 @@ impl RecordRequest<'_> {
                 self.read_member(&transaction, reply)
             }
             Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
-            Verb::Write if command.calls_function() => {
+            Verb::Function => {
                 self.check_unlocked(Some(&transaction))?;
                 Err(CommandRefusal::Code(result_code::UNSUPPORTED))
             }
@@ -49,11 +49,8 @@ impl RecordRequest<'_> {
 
     /// Refuses a record that another transaction than `own` has locked.
     pub(crate) fn check_unlocked(&self, own: Option<&Digest>) -> Result<(), CommandRefusal> {
-        let Self {
-            served, address, ..
-        } = self;
-        let (namespace, digest) = (&served.namespace, &address.digest);
-        match served.transactions.is_locked(namespace, digest, own) {
+        let transactions = &self.served.transactions;
+        match transactions.is_locked(&self.address.digest, own) {
             true => Err(CommandRefusal::Code(result_code::MRT_BLOCKED)),
             false => Ok(()),
         }
@@ -63,7 +60,7 @@ impl RecordRequest<'_> {
     /// it.
     fn read_member(&self, transaction: &Digest, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let (namespace, filter) = (&self.served.namespace, self.command.filter);
-        let known = self.served.transactions.find(namespace, transaction);
+        let known = self.served.transactions.find(transaction);
         if let KnownTransaction::Open(open) = &known
             && let Some(state) = open.state()
             && let Some(write) = state.write_of(&self.address.digest)
@@ -121,10 +118,10 @@ impl RecordRequest<'_> {
         policy: &WritePolicy,
         make: impl FnOnce(&ProvisionalWrite<'_>) -> Result<(Provisional, T), WriteRefusal>,
     ) -> Result<T, CommandRefusal> {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let transactions = &self.served.transactions;
         // Another transaction's lock is reported before this one's end.
         self.check_unlocked(Some(transaction))?;
-        let KnownTransaction::Open(open) = transactions.find(namespace, transaction) else {
+        let KnownTransaction::Open(open) = transactions.find(transaction) else {
             return Err(EXPIRED);
         };
         let mut state = open.state().ok_or(EXPIRED)?;
@@ -137,7 +134,7 @@ impl RecordRequest<'_> {
         let (kept, outcome) = make(&write)?;
         let kept_for = (&*open, &mut *state);
         transactions
-            .keep(namespace, kept_for, self.address.digest, kept)
+            .keep(kept_for, self.address.digest, kept)
             .map_err(CommandRefusal::Code)?;
         Ok(outcome)
     }
@@ -179,7 +176,7 @@ impl RecordRequest<'_> {
     fn roll(&self, part: TransactionPart, transaction: &Digest) -> CommandAnswer {
         let (address, digest) = (&self.address, &self.address.digest);
         let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
-        if let KnownTransaction::Open(open) = transactions.find(namespace, transaction)
+        if let KnownTransaction::Open(open) = transactions.find(transaction)
             && let Some(mut state) = open.state()
         {
             if part == TransactionPart::RollForward {
@@ -196,7 +193,7 @@ impl RecordRequest<'_> {
                     .unwrap_or_default()
                     .unwrap_or(Ok(()))?,
             }
-            transactions.roll_back(namespace, (&open, &mut state), digest);
+            transactions.roll_back((&open, &mut state), digest);
         }
         Ok(AnswerHeader::code(result_code::OK))
     }

@@ -48,7 +48,7 @@ impl RecordRequest<'_> {
         match self.command.verb() {
             Verb::Read => self.read_monitor(reply),
             Verb::Delete => self.close(),
-            Verb::Write => match self.monitor_write()? {
+            Verb::Write | Verb::Function => match self.monitor_write()? {
                 MonitorWrite::Operate(begins) => self.operate(begins, scratch, reply),
                 MonitorWrite::Commit => self.commit(scratch, reply),
             },
@@ -84,9 +84,7 @@ impl RecordRequest<'_> {
 
     fn known(&self) -> KnownTransaction {
         let digest = &self.address.digest;
-        self.served
-            .transactions
-            .find(&self.served.namespace, digest)
+        self.served.transactions.find(digest)
     }
 
     fn read_monitor(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
@@ -234,7 +232,7 @@ impl RecordRequest<'_> {
             // A retry would fail again and again, and keep all its records locked.
             Err(error) => (Some(TransactionEnd::Aborted), Some(error.into())),
         };
-        transactions.end(namespace, open, state, end);
+        transactions.end(open, state, end);
         refused.map_or(Ok(()), Err)
     }
 
@@ -245,12 +243,12 @@ impl RecordRequest<'_> {
             KnownTransaction::Open(open) => {
                 if let Some(mut state) = open.state() {
                     let end = Some(TransactionEnd::Closed);
-                    transactions.end(namespace, &open, &mut state, end);
+                    transactions.end(&open, &mut state, end);
                     return Ok(AnswerHeader::code(result_code::OK));
                 }
             }
             KnownTransaction::Ended(TransactionEnd::Aborted) => {
-                transactions.note_closed(namespace, self.address.digest);
+                transactions.note_closed(self.address.digest);
                 return Ok(AnswerHeader::code(result_code::OK));
             }
             KnownTransaction::Ended(TransactionEnd::Closed) => {
@@ -259,7 +257,7 @@ impl RecordRequest<'_> {
             KnownTransaction::Nothing => {}
         }
         namespace.delete_at(&self.address, None, &WritePolicy::default())?;
-        transactions.note_closed(namespace, self.address.digest);
+        transactions.note_closed(self.address.digest);
         Ok(AnswerHeader::code(result_code::OK))
     }
 }
