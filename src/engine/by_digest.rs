@@ -21,6 +21,7 @@ use super::core::{NamespaceCore, expired, metadata_of};
 use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
+use super::scratch::Scratch;
 use super::write::{EditOutcome, WriteEdit, WriteOutcome, WriteRefusal, WriteTarget, check_key};
 use crate::index::IndexDefinition;
 
@@ -271,7 +272,7 @@ impl Namespace {
         }
     }
 
-    /// Executes operations that write. A filter is asked about a record that exists. `body` is a scratch buffer.
+    /// Executes operations that write. A filter is asked about a record that exists.
     ///
     /// # Errors
     /// The refusals of the policy and of the operations, [`Error::KeyBusy`], [`Error::RecordTooBig`]. Nothing was
@@ -282,18 +283,19 @@ impl Namespace {
         filter: Option<&Expression>,
         policy: &WritePolicy,
         operations: &Checked<'_>,
-        body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         let set_id = self.set_to_write(address.set, policy, operations)?;
-        body.clear();
         let target = address.target(set_id, filter);
         self.tracked_as(OperationKind::Write, || {
             let must_exist = operations.must_exist();
             let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
                 EditOutcome::of_operations(operations, (old, facts), body, results)
             };
-            match self.core.write(body, &target, policy, must_exist, edit) {
+            match self
+                .core
+                .write(&mut Scratch::take(), &target, policy, must_exist, edit)
+            {
                 Err(refused) if refused.has_edges() && operations.only_deletes() => {
                     self.delete_edges_of(&address.digest, filter, policy)?;
                     Ok(WriteOutcome::default())

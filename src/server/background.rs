@@ -24,8 +24,6 @@ pub(crate) struct RecordChange {
     pub(crate) policy: WritePolicy,
     /// Asked again when the record is locked.
     pub(crate) filter: Option<Expression>,
-    /// Bodies of records under way.
-    pub(crate) scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -37,7 +35,7 @@ pub(crate) enum ChangeKind {
 impl RecordChange {
     /// Changes a record of a set. The results are for nobody.
     pub(crate) fn make(
-        &mut self,
+        &self,
         served: &ServedNamespace,
         digest: Digest,
         set: &str,
@@ -47,14 +45,9 @@ impl RecordChange {
             set,
             key: None,
         };
-        let Self {
-            kind,
-            policy,
-            filter,
-            scratch,
-        } = self;
-        let (filter, namespace) = (filter.as_ref(), &served.namespace);
-        match kind {
+        let (filter, policy) = (self.filter.as_ref(), &self.policy);
+        let namespace = &served.namespace;
+        match &self.kind {
             ChangeKind::Function(call) => {
                 let function = RecordFunction {
                     served,
@@ -65,14 +58,14 @@ impl RecordChange {
                 };
                 let ends = Instant::now() + CALL_TIME;
                 alone(namespace, &digest, || {
-                    let applied = function.apply(address, ends, scratch, |_| Ok(()));
+                    let applied = function.apply(address, ends, |_| Ok(()));
                     applied.map(drop)
                 })
             }
             ChangeKind::Operations(operations, mode) => {
                 let checked = Checked::new(operations, *mode)?;
                 let mut ignored = OperationResults::default();
-                namespace.write_at(address, filter, policy, &checked, scratch, &mut ignored)?;
+                namespace.write_at(address, filter, policy, &checked, &mut ignored)?;
                 Ok(())
             }
         }

@@ -182,7 +182,7 @@ impl<'a> Batch<'a> {
 
     /// Executes some rows, up to one that must wait, and appends their answers to `out`. Returns false after the last
     /// row. Callers then await [`Requests::synced`] and [`Requests::wait`].
-    pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) -> bool {
+    pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> bool {
         let start = out.len();
         let frame = open_frame(out);
         for _ in 0..CHUNK_ROWS {
@@ -197,7 +197,7 @@ impl<'a> Batch<'a> {
                 self.end = Some(result_code::OK);
                 break;
             };
-            if !self.execute(&row, scratch, out) {
+            if !self.execute(&row, out) {
                 self.rows = before;
                 break;
             }
@@ -218,12 +218,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Executes a row. Returns false if the row must wait and be executed again.
-    fn execute(
-        &mut self,
-        row: &BatchRequestRow<'a>,
-        scratch: &mut Vec<u8>,
-        out: &mut ResponseBuffer<'_>,
-    ) -> bool {
+    fn execute(&mut self, row: &BatchRequestRow<'a>, out: &mut ResponseBuffer<'_>) -> bool {
         let Message {
             mut head,
             fields,
@@ -246,7 +241,7 @@ impl<'a> Batch<'a> {
                     row: Some(row.index),
                 };
                 let from = (&mut self.access, &**served);
-                let Some(code) = self.requests.make(from, &command, scratch, out) else {
+                let Some(code) = self.requests.make(from, &command, out) else {
                     out.truncate(start);
                     return false;
                 };

@@ -6,9 +6,9 @@ use super::fields::{Field, Fields};
 use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
+use super::reply::WireResults;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
-use super::results::WireResults;
 use super::served::ServedNamespace;
 use crate::engine::{DigestAddress, ReadTouch, RemoteRecord, WriteOutcome, WriteRefusal};
 use crate::operation::{Checked, Mode};
@@ -198,11 +198,7 @@ impl RecordRequest<'_> {
             .read_into(view, &mut command.results(reply))
     }
 
-    pub(crate) fn write(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    pub(crate) fn write(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let Self {
             command,
             served,
@@ -221,8 +217,7 @@ impl RecordRequest<'_> {
             }
             let results = &mut command.results(reply);
             let (namespace, filter) = (&served.namespace, command.filter);
-            let outcome =
-                namespace.write_at(address, filter, &policy, &checked, scratch, results)?;
+            let outcome = namespace.write_at(address, filter, &policy, &checked, results)?;
             Ok(wrote(&outcome))
         })
     }

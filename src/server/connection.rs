@@ -68,8 +68,6 @@ struct Connection<'s> {
     inbox: Vec<u8>,
     read: usize,
     outbox: ResponseBuffer<'s>,
-    /// Bodies of records under way.
-    scratch: Vec<u8>,
     memory: ConnectionShare<'s>,
     stopping: watch::Receiver<bool>,
     /// Ends when the server stops. Kept over all requests, since a new one for each would cost two locks.
@@ -97,7 +95,6 @@ pub(crate) async fn serve(
                 inbox: Vec::with_capacity(BUFFER_BYTES),
                 read: 0,
                 outbox: ResponseBuffer::new(shared.budget.share()),
-                scratch: Vec::new(),
                 memory: shared.budget.share(),
                 stopped: Box::pin(told_to_stop(stopping.clone())),
                 stopping,
@@ -175,9 +172,6 @@ impl Connection<'_> {
             self.inbox = Vec::with_capacity(BUFFER_BYTES);
         }
         self.outbox.shrink();
-        if self.scratch.capacity() > FREE_BYTES {
-            self.scratch = Vec::new();
-        }
         let free = self.inbox.capacity() - self.inbox.len();
         if free == 0 || (self.inbox.len() > BUFFER_BYTES && free < BUFFER_BYTES) {
             let whole = Frame::peek(&self.inbox)

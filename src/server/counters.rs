@@ -1,11 +1,108 @@
-//! Counts of requests by kind and outcome, and how long they took.
+//! Counters, which only rise, and gauges; requests by kind and outcome, and how long they took; queries by kind and end.
 
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::counter::{Counter, Counts, Pairs};
 use super::message::Verb;
-use super::query_counters::QueryCounters;
 use super::result_code;
+
+/// A count that many threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn count(&self) {
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts by a number, such as that of a kind.
+#[derive(Debug)]
+pub(crate) struct Counts<const N: usize>([Counter; N]);
+
+impl<const N: usize> Default for Counts<N> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl<const N: usize> Counts<N> {
+    pub(crate) fn add(&self, at: usize, more: u64) {
+        if let Some(counter) = self.0.get(at) {
+            counter.add(more);
+        }
+    }
+
+    pub(crate) fn get(&self, at: usize) -> u64 {
+        self.0.get(at).map_or(0, Counter::get)
+    }
+
+    pub(crate) fn all(&self) -> [u64; N] {
+        std::array::from_fn(|at| self.get(at))
+    }
+}
+
+/// Names and values, as statistics show them.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
+
+impl Pairs {
+    pub(crate) fn add(&mut self, key: impl Into<String>, value: impl Display) {
+        self.0.push((key.into(), value.to_string()));
+    }
+
+    pub(crate) fn add_all<K: Into<String>, V: Display>(
+        &mut self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) {
+        for (key, value) in pairs {
+            self.add(key, value);
+        }
+    }
+
+    /// `key=value` between semicolons.
+    pub(crate) fn text(&self) -> String {
+        let shown = self.0.iter().map(|(key, value)| format!("{key}={value}"));
+        shown.collect::<Vec<_>>().join(";")
+    }
+}
+
+/// How many of a kind there are at present.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(Arc<AtomicU64>);
+
+/// One of them, counted while it lives.
+#[derive(Debug)]
+pub(crate) struct Counted(Arc<AtomicU64>);
+
+impl Gauge {
+    /// Counts one more, unless there are `most`.
+    pub(crate) fn enter(&self, most: u64) -> Option<Counted> {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(&self.0));
+        (before < most).then_some(counted)
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +278,75 @@ impl RequestCounters {
     }
 }
 
+/// What kind of query a job is. Each kind is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    /// Records are returned, within a second or so.
+    Short,
+    /// Records are returned.
+    Basic,
+    /// Operations are done on records, once the client is answered.
+    Background,
+    /// Records go through the stream of a function.
+    Aggregation,
+    /// A function is called for records, once the client is answered.
+    BackgroundFunction,
+}
+
+impl JobKind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Short | Self::Basic => "basic",
+            Self::Background => "background-ops",
+            Self::Aggregation => "aggregation",
+            Self::BackgroundFunction => "background-udf",
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobEnd {
+    Complete,
+    /// By an info command, by the end of the server, or by the time limit of a short query.
+    Aborted,
+    /// By an error that its client was told of.
+    Failed,
+    /// The client went away, or would not read.
+    Abandoned,
+}
+
+/// Counts of queries by how they ended.
+#[derive(Debug, Default)]
+pub(crate) struct QueryCounters([Counts<3>; 5]);
+
+impl QueryCounters {
+    /// Counts a query that has ended so.
+    pub(crate) fn add(&self, kind: JobKind, how: JobEnd) {
+        let outcome = match how {
+            JobEnd::Complete => 0,
+            JobEnd::Failed | JobEnd::Abandoned => 1,
+            JobEnd::Aborted => 2,
+        };
+        if let Some(counts) = self.0.get(kind as usize) {
+            counts.add(outcome, 1);
+        }
+    }
+
+    /// Adds all counts by Aerospike's names behind `pi_query` or `si_query`.
+    pub(crate) fn add_to(&self, pairs: &mut Pairs, index: &str) {
+        let kinds = ["short_basic", "long_basic", "ops_bg", "aggr", "udf_bg"];
+        for (kind, counts) in kinds.into_iter().zip(&self.0) {
+            let ended = match kind {
+                "short_basic" => "timeout",
+                _ => "abort",
+            };
+            let words = ["complete", "error", ended].map(|word| format!("{index}_{kind}_{word}"));
+            pairs.add_all(words.into_iter().zip(counts.all()));
+        }
+    }
+}
+
 /// Counts of the node, over all namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCounters {
@@ -305,5 +471,30 @@ mod tests {
         assert_eq!(of("client_udf_filtered_out"), Some(1));
         assert_eq!(counters.generation_refusals.get(), 1);
         assert_eq!(counters.too_big_refusals.get(), 1);
+    }
+
+    #[test]
+    fn queries_are_counted_by_kind_and_end() {
+        let counters = QueryCounters::default();
+        for how in [JobEnd::Complete, JobEnd::Aborted] {
+            counters.add(JobKind::Short, how);
+        }
+        counters.add(JobKind::Basic, JobEnd::Aborted);
+        counters.add(JobKind::BackgroundFunction, JobEnd::Failed);
+        counters.add(JobKind::BackgroundFunction, JobEnd::Abandoned);
+        let mut pairs = Pairs::default();
+        counters.add_to(&mut pairs, "pi_query");
+        let found: Vec<_> = pairs.0.iter().filter(|(_, count)| count != "0").collect();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "pi_query_short_basic_complete",
+                "pi_query_short_basic_timeout",
+                "pi_query_long_basic_abort",
+                "pi_query_udf_bg_error"
+            ]
+        );
+        assert_eq!(pairs.0.len(), 15);
     }
 }

@@ -14,16 +14,10 @@ use crate::engine::{DigestAddress, WriteRefusal};
 use crate::value::ParticleType;
 
 impl RecordCommand<'_> {
-    /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
-    /// call. Returns the answer's code, which is not counted yet.
-    pub(crate) fn execute(
-        &self,
-        served: &ServedNamespace,
-        scratch: &mut Vec<u8>,
-        out: &mut ResponseBuffer<'_>,
-    ) -> u8 {
+    /// Executes the request and appends its answer, without a frame, to `out`. Returns the answer's code, which is not counted yet.
+    pub(crate) fn execute(&self, served: &ServedNamespace, out: &mut ResponseBuffer<'_>) -> u8 {
         let mut reply = MessageReply::begin(out);
-        let answer = self.answer(served, scratch, &mut reply);
+        let answer = self.answer(served, &mut reply);
         let answer = answer.unwrap_or_else(|refused| {
             let answer = refused.answer();
             if reply.clear().is_err() {
@@ -78,12 +72,7 @@ impl RecordCommand<'_> {
         served.counters.count(self.verb(), self.row.is_some(), code);
     }
 
-    fn answer(
-        &self,
-        served: &ServedNamespace,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    fn answer(&self, served: &ServedNamespace, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let request = RecordRequest {
             command: self,
             served,
@@ -100,17 +89,17 @@ impl RecordCommand<'_> {
             community
                 .check(&self.head, &self.fields, &self.ops)
                 .map_err(CommandRefusal::Code)?;
-            return request.answer_single(scratch, reply);
+            return request.answer_single(reply);
         }
         match TransactionPart::of(&self.head, &self.fields) {
             TransactionPart::None => {}
-            TransactionPart::Monitor => return request.answer_monitor(scratch, reply),
-            part => return request.answer_member(part, scratch, reply),
+            TransactionPart::Monitor => return request.answer_monitor(reply),
+            part => return request.answer_member(part, reply),
         }
         if self.verb() != Verb::Read {
             request.check_unlocked(None)?;
         }
-        request.answer_single(scratch, reply)
+        request.answer_single(reply)
     }
 }
 
@@ -132,15 +121,11 @@ impl RecordRequest<'_> {
     }
 
     /// Answers a request that is in no transaction.
-    fn answer_single(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    fn answer_single(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         match self.command.verb() {
             Verb::Delete => self.delete(),
-            Verb::Function => self.apply(scratch, reply),
-            Verb::Write => self.write(scratch, reply),
+            Verb::Function => self.apply(reply),
+            Verb::Write => self.write(reply),
             Verb::Read if self.command.head.info1.contains(Info1::READ) => self.read(reply),
             Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
         }

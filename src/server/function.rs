@@ -50,7 +50,6 @@ impl RecordFunction<'_> {
         &self,
         address: &DigestAddress<'_>,
         ends: Instant,
-        scratch: &mut Vec<u8>,
         mut reserve: impl FnMut(usize) -> Result<(), NoRoom>,
     ) -> Result<Applied, CommandRefusal> {
         let functions = &self.served.functions;
@@ -75,7 +74,7 @@ impl RecordFunction<'_> {
             let kind = write_answer(&result.value, &mut value).map_err(Error::from)?;
             reserve(value.len() + VALUE_HEAD_BYTES)
                 .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
-            match self.write(address, met.as_ref(), result.change, scratch) {
+            match self.write(address, met.as_ref(), result.change) {
                 Ok(answer) => {
                     self.effects.add(effect);
                     return Ok(Applied {
@@ -114,7 +113,6 @@ impl RecordFunction<'_> {
         address: &DigestAddress<'_>,
         met: Option<&Metadata>,
         change: FunctionChange,
-        scratch: &mut Vec<u8>,
     ) -> Result<AnswerHeader, CommandRefusal> {
         let served = self.served;
         if matches!(change, FunctionChange::None) {
@@ -155,7 +153,6 @@ impl RecordFunction<'_> {
                     self.filter,
                     &policy,
                     &checked,
-                    scratch,
                     &mut ignored,
                 )?;
                 Ok(wrote(&outcome))
@@ -170,11 +167,7 @@ impl RecordFunction<'_> {
 
 impl RecordRequest<'_> {
     /// Calls a function for the record.
-    pub(crate) fn apply(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    pub(crate) fn apply(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let (command, served) = (self.command, self.served);
         let call = FunctionCall::of(&command.fields).map_err(CommandRefusal::Code)?;
         let function = RecordFunction {
@@ -186,7 +179,7 @@ impl RecordRequest<'_> {
         };
         let ends = Instant::now() + command.timeout();
         let reserve = |bytes| reply.reserve(bytes);
-        let applied = function.apply(&self.address, ends, scratch, reserve)?;
+        let applied = function.apply(&self.address, ends, reserve)?;
         let (kind, value) = applied.value;
         reply.op(code::READ, b"SUCCESS", kind, &value)?;
         Ok(applied.answer)

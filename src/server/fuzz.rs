@@ -97,7 +97,6 @@ impl FuzzTarget {
         let message = Message::parse(body)?;
         let fields = &message.fields;
         let mut out = ResponseBuffer::new(self.shared.budget.share());
-        let mut scratch = Vec::new();
         if message.head.info1.contains(Info1::BATCH) {
             let mut batch = Batch::start(
                 &self.shared,
@@ -105,7 +104,7 @@ impl FuzzTarget {
                 &message,
             )
             .ok()?;
-            while batch.step(&mut scratch, &mut out) {}
+            while batch.step(&mut out) {}
             return Some(unframed(&out));
         }
         let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
@@ -127,7 +126,7 @@ impl FuzzTarget {
             filter: filter.as_ref(),
             row: None,
         };
-        command.execute(served, &mut scratch, &mut out);
+        command.execute(served, &mut out);
         assert!(Message::parse(&out).is_some(), "an answer is malformed");
         Some(out.to_vec())
     }

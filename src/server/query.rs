@@ -15,14 +15,13 @@ use self::projection::{Projection, project};
 use self::stream::{StreamState, tell_failure};
 use super::background::{ChangeKind, RecordChange};
 use super::command::{CommandRefusal, found};
-use super::counters::RequestOutcome;
+use super::counters::{JobEnd, JobKind, RequestOutcome};
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::function_call::RecordInput;
 use super::job::Job;
 use super::memory_budget::NoRoom;
 use super::modules::MODULE_SET;
-use super::query_counters::{JobEnd, JobKind};
 use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
@@ -148,7 +147,12 @@ impl WireQuery {
         let began = Instant::now();
         let mut ended = None;
         let udf_failed = (JobEnd::Failed, result_code::UDF);
+        let takes_time = !matches!(self.work, QueryWork::Project(..));
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
+            let is_chunk = || self.records.job.is_aborted() || began.elapsed() > CHUNK_TIME;
+            if takes_time && records > 0 && is_chunk() {
+                break;
+            }
             wait = self.pace.wait();
             if wait.is_some() {
                 self.records.job.throttled.count();
@@ -170,11 +174,6 @@ impl WireQuery {
                 }
             };
             records += 1;
-            let takes_time = !matches!(self.work, QueryWork::Project(..));
-            if takes_time && (job.is_aborted() || began.elapsed() > CHUNK_TIME) {
-                // This record is the last of the chunk.
-                records = CHUNK_RECORDS;
-            }
             let visited = match &mut self.work {
                 QueryWork::Project(projection, mode) => {
                     self.records
@@ -254,9 +253,7 @@ impl MetRecords {
         index_value: Option<i64>,
         out: &mut ResponseBuffer<'_>,
     ) -> Visited {
-        let served = Arc::clone(&self.served);
-        let namespace = &served.namespace;
-        let visited = self.lend(digest, |record, set| {
+        let visited = self.lend(digest, |namespace, record, set| {
             let facts = namespace.facts(record, set);
             let mut reply = MessageReply::begin(out);
             reply.field(Field::Namespace, namespace.name().as_bytes());
@@ -296,21 +293,20 @@ impl MetRecords {
         digest: &Digest,
         out: &mut ResponseBuffer<'_>,
     ) -> Result<Visited, String> {
-        let served = Arc::clone(&self.served);
-        let taken = self.lend(digest, |record, set| {
-            RecordInput::of(&served.namespace, record, *digest, set)
+        let taken = self.lend(digest, |namespace, record, set| {
+            RecordInput::of(namespace, record, *digest, set)
         });
         let Some(record) = taken.and_then(|taken| self.noted(taken)) else {
             return Ok(Visited::Passed);
         };
-        stream.advance(&served, Some(record), out)?;
+        stream.advance(&self.served, Some(record), out)?;
         Ok(Visited::Returned)
     }
 
     /// Changes a record.
     fn change(&mut self, change: &mut RecordChange, digest: &Digest) -> Visited {
         // Not while it is lent: the change locks it.
-        let Some(set) = self.lend(digest, |_, set| set.to_owned()) else {
+        let Some(set) = self.lend(digest, |_, _, set| set.to_owned()) else {
             return Visited::Passed;
         };
         let failed = match change.make(&self.served, *digest, &set) {
@@ -331,7 +327,7 @@ impl MetRecords {
     fn lend<R>(
         &mut self,
         digest: &Digest,
-        visit: impl FnOnce(&RemoteRecord<'_>, &str) -> R,
+        visit: impl FnOnce(&Namespace, &RemoteRecord<'_>, &str) -> R,
     ) -> Option<R> {
         let namespace = &self.served.namespace;
         let lent = self.source.read(digest, |record| {
@@ -344,7 +340,7 @@ impl MetRecords {
                 self.job.filtered.count();
                 return None;
             }
-            Some(visit(record, set))
+            Some(visit(namespace, record, set))
         });
         self.noted(lent).flatten().flatten()
     }

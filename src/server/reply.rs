@@ -5,10 +5,11 @@ use super::fields::{Field, write_field};
 use super::frame::MESSAGE_BYTES_MAX;
 use super::memory_budget::NoRoom;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
-use super::ops::code;
+use super::ops::{OpIter, code};
 use super::particle::write_wire;
 use super::response_buffer::ResponseBuffer;
-use crate::operation::Mode;
+use crate::call::CallReply;
+use crate::operation::{Mode, ResultSink};
 use crate::record::{BinName, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Result};
@@ -194,6 +195,44 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         patch(&mut header, 18, &self.fields.to_be_bytes());
         patch(&mut header, 20, &self.ops.to_be_bytes());
         patch(self.out, self.at, &header);
+    }
+}
+
+/// Takes results into an answer, in the order of the operations: copied from the record's bytes to the client's without decoding.
+#[derive(Debug)]
+pub(crate) struct WireResults<'r, 'o, 'b> {
+    reply: &'r mut MessageReply<'o, 'b>,
+    /// The operations that have no results yet, if the answer names each operation's code.
+    ops: Option<OpIter<'r>>,
+    /// How many operations were passed.
+    passed: usize,
+    /// The code of the last of them.
+    code: u8,
+}
+
+impl<'r, 'o, 'b> WireResults<'r, 'o, 'b> {
+    /// Results say by which operation they came if `ops` are given, or else that they were read.
+    pub(crate) const fn new(reply: &'r mut MessageReply<'o, 'b>, ops: Option<OpIter<'r>>) -> Self {
+        Self {
+            reply,
+            ops,
+            passed: 0,
+            code: code::READ,
+        }
+    }
+}
+
+impl ResultSink for WireResults<'_, '_, '_> {
+    fn add(&mut self, operation: usize, bin: &BinName, reply: CallReply<'_>) -> Result<()> {
+        if let Some(ops) = &mut self.ops {
+            // An operation may have several results, or none.
+            for op in ops.take((operation + 1).saturating_sub(self.passed)) {
+                self.passed += 1;
+                self.code = op.code;
+            }
+        }
+        let (kind, stored) = reply.into_stored()?;
+        self.reply.op(self.code, bin.as_bytes(), kind, &stored)
     }
 }
 

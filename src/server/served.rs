@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::community::CommunityEdition;
-use super::counter::Gauge;
-use super::counters::{Latency, RequestCounters};
+use super::counters::{Gauge, Latency, RequestCounters};
 use super::index::Builds;
 use super::lua::Functions;
 use super::transaction::table::Transactions;

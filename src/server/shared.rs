@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::builder::ServerBuilder;
 use super::community::CommunityEdition;
-use super::counter::{Counter, Gauge};
-use super::counters::{Latency, NodeCounters, RequestCounters};
+use super::counters::{Counter, Gauge, Latency, NodeCounters, RequestCounters};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
 use super::lua::Functions;

@@ -51,7 +51,6 @@ impl<'s> Requests<'s> {
         &mut self,
         (access, served): (&mut Access, &'s ServedNamespace),
         command: &RecordCommand<'_>,
-        scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
     ) -> Option<u8> {
         let refused = match std::mem::replace(&mut self.is_checked, true) {
@@ -60,8 +59,8 @@ impl<'s> Requests<'s> {
         };
         let code = match (refused, command.verb()) {
             (Some(code), _) => command.refuse(code, out),
-            (None, Verb::Read) => command.execute(served, scratch, out),
-            (None, _) => self.write(served, command, scratch, out)?,
+            (None, Verb::Read) => command.execute(served, out),
+            (None, _) => self.write(served, command, out)?,
         };
         self.is_checked = false;
         Some(code)
@@ -71,7 +70,6 @@ impl<'s> Requests<'s> {
         &mut self,
         served: &'s ServedNamespace,
         command: &RecordCommand<'_>,
-        scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
     ) -> Option<u8> {
         let is_again = std::mem::replace(&mut self.waits, false);
@@ -95,7 +93,7 @@ impl<'s> Requests<'s> {
         let code = match queued {
             Err(code) => command.refuse(code, out),
             Ok(()) if write.must_wait() && !is_again => 0,
-            Ok(()) => write.run(|| command.execute(served, scratch, out)),
+            Ok(()) => write.run(|| command.execute(served, out)),
         };
         self.waits = write.must_wait();
         (!self.waits).then_some(code)

@@ -22,6 +22,7 @@ use super::by_digest::{DigestAddress, RemoteRecord};
 use super::core::{expired, metadata_of};
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
+use super::scratch::Scratch;
 use super::write::{
     EditOutcome, WriteEdit, WriteOutcome, WritePlan, WriteRefusal, check_key, conflict,
 };
@@ -103,7 +104,7 @@ fn stamp_of(version: RecordVersion, entry: Option<&EntryView<'_>>, now_ms: u64) 
 }
 
 impl Namespace {
-    /// Executes operations that write, and keeps the new version apart from the record. `body` is a scratch buffer.
+    /// Executes operations that write, and keeps the new version apart from the record.
     ///
     /// # Errors
     /// [`Error::Conflict`]: [`ConflictCause::Locked`] if another transaction has the record locked,
@@ -113,14 +114,13 @@ impl Namespace {
         &self,
         write: &ProvisionalWrite<'_>,
         operations: &Checked<'_>,
-        body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
     ) -> std::result::Result<(Provisional, WriteOutcome), WriteRefusal> {
         let ProvisionalWrite {
             address, policy, ..
         } = write;
         let set_id = self.set_to_write(address.set, policy, operations)?;
-        body.clear();
+        let body = &mut Scratch::take();
         let target = address.target(set_id, write.filter);
         self.keep_provisional(write, |live, now_ms| {
             let must_exist = operations.must_exist();

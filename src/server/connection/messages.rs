@@ -7,11 +7,11 @@ use super::{Closed, Connection};
 use crate::server::batch::Batch;
 use crate::server::command::RecordCommand;
 use crate::server::compression::{compress, compress_frames};
+use crate::server::counters::JobEnd;
 use crate::server::fields::Field;
 use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use crate::server::message::{Info1, Message, Verb};
 use crate::server::query::{self, QueryStep, Started};
-use crate::server::query_counters::JobEnd;
 use crate::server::reply::AnswerHeader;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
@@ -79,8 +79,7 @@ impl Connection<'_> {
         let (at, mut code) = loop {
             let at = open_frame(&mut self.outbox);
             let from = (&mut self.session.access, served);
-            let (scratch, out) = (&mut self.scratch, &mut self.outbox);
-            if let Some(code) = requests.make(from, &command, scratch, out) {
+            if let Some(code) = requests.make(from, &command, &mut self.outbox) {
                 break (at, code);
             }
             self.outbox.truncate(at);
@@ -134,7 +133,7 @@ impl Connection<'_> {
         let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
         loop {
             let at = self.outbox.len();
-            let more = batch.step(&mut self.scratch, &mut self.outbox);
+            let more = batch.step(&mut self.outbox);
             if more && !self.outbox.is_empty() {
                 batch.requests.leave_queue();
             }

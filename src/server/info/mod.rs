@@ -7,21 +7,20 @@
 //!
 //! Parameters are mostly `key=value` pairs between semicolons. [`COMMANDS`] is all there is.
 //!
-//! * `identity`, `edition`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
+//! * `identity`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
 //! * `namespaces`: what they hold. `config`: how they are kept. `latency`: how long requests took.
 //! * `admin`: truncation, jobs. `sindex`: secondary indexes. `udf`: texts of functions.
 
 mod admin;
 mod cluster;
 mod config;
-mod edition;
 mod identity;
 mod latency;
 mod namespaces;
 mod sindex;
 mod udf;
 
-pub(crate) use edition::BUILD;
+pub(crate) use identity::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
 
 use std::fmt;
@@ -32,7 +31,7 @@ use super::security::{Access, Permissions};
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use crate::Error;
-use edition::{EDITION, FEATURES};
+use identity::{EDITION, FEATURES};
 
 /// Further commands of a request are refused once its answers exceed this size.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use super::cluster::each;
 use super::config::{add_namespace_config, capacity_bytes};
 use super::{Ask, InfoAnswer};
-use crate::server::counter::Pairs;
+use crate::server::counters::Pairs;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
 

@@ -9,8 +9,8 @@ use crate::engine::{Index, IndexState};
 use crate::index::{CLIENT_PARTS, CLIENT_TYPES, IndexPart, IndexSource};
 use crate::query::IndexDefinition;
 use crate::record::MAX_SET_NAME_BYTES;
-use crate::server::counter::Pairs;
-use crate::server::index::{CannotDeclare, component_of, type_of_name};
+use crate::server::counters::Pairs;
+use crate::server::index::{component_of, type_of_name};
 use crate::server::operation::bin_name;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
@@ -57,17 +57,13 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
     };
     match ask.served(namespace) {
         Some(served) => declare(served, set, definition)?,
-        None => ask
-            .shared
-            .elsewhere
-            .declare(namespace, set, definition)
-            .map_err(|why| match why {
-                CannotDeclare::NameTaken => name_taken(name),
-                CannotDeclare::TooMany => InfoError::new(
-                    result_code::TOO_MANY_INDEXES,
-                    "there are as many indexes as there may be",
-                ),
-            })?,
+        None => {
+            let declared = ask.shared.elsewhere.declare(namespace, set, definition);
+            declared.map_err(|code| match code {
+                result_code::INDEX_FOUND => name_taken(name),
+                code => InfoError::new(code, "there are as many indexes as there may be"),
+            })?;
+        }
     }
     Ok("ok".to_owned())
 }

@@ -17,12 +17,12 @@ use crate::server::background::{ChangeKind, RecordChange};
 use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
 use crate::server::condition::IndexCondition;
+use crate::server::counters::JobKind;
 use crate::server::fields::{Field, Fields};
 use crate::server::function_call::FunctionCall;
 use crate::server::job::{Job, JobFacts};
 use crate::server::message::{Info1, Info2, Info3, Message};
 use crate::server::operation::operations_of;
-use crate::server::query_counters::JobKind;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
@@ -283,6 +283,5 @@ fn change_of(
         kind,
         policy,
         filter,
-        scratch: Vec::new(),
     })
 }

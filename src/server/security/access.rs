@@ -14,7 +14,7 @@ use super::usage::Rate;
 use super::users::Security;
 use crate::rate_limit::RateLimit;
 use crate::server::command::RecordCommand;
-use crate::server::counter::Counted;
+use crate::server::counters::Counted;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
 use crate::server::ops::{Ops, code};

@@ -1,8 +1,7 @@
 //! Counts of transactions and of their records.
 
 use super::part::TransactionPart;
-use crate::server::counter::{Counter, Pairs};
-use crate::server::counters::{ByOutcome, RequestOutcome};
+use crate::server::counters::{ByOutcome, Counter, Pairs, RequestOutcome};
 use crate::server::result_code;
 
 /// Counts of what transactions do, of a namespace.

@@ -19,7 +19,6 @@ impl RecordRequest<'_> {
     pub(crate) fn answer_member(
         &self,
         part: TransactionPart,
-        scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
     ) -> CommandAnswer {
         if part == TransactionPart::Verify {
@@ -42,7 +41,7 @@ impl RecordRequest<'_> {
                 self.check_unlocked(Some(&transaction))?;
                 Err(CommandRefusal::Code(result_code::UNSUPPORTED))
             }
-            Verb::Write => self.write_member(&transaction, scratch, reply),
+            Verb::Write => self.write_member(&transaction, reply),
             Verb::Delete => self.delete_member(&transaction),
         }
     }
@@ -87,7 +86,6 @@ impl RecordRequest<'_> {
     fn write_member(
         &self,
         transaction: &Digest,
-        scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
     ) -> CommandAnswer {
         let (command, namespace) = (self.command, &self.served.namespace);
@@ -96,7 +94,7 @@ impl RecordRequest<'_> {
         let checked = Checked::new(&operations, command.mode())?;
         let policy = command.policy(self.served)?;
         let outcome = self.change(transaction, &policy, |write| {
-            namespace.write_provisional(write, &checked, scratch, &mut command.results(reply))
+            namespace.write_provisional(write, &checked, &mut command.results(reply))
         })?;
         Ok(wrote(&outcome))
     }

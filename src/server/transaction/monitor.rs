@@ -40,17 +40,13 @@ enum MonitorWrite {
 
 impl RecordRequest<'_> {
     /// Answers a request about a monitor.
-    pub(crate) fn answer_monitor(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    pub(crate) fn answer_monitor(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         match self.command.verb() {
             Verb::Read => self.read_monitor(reply),
             Verb::Delete => self.close(),
             Verb::Write | Verb::Function => match self.monitor_write()? {
-                MonitorWrite::Operate(begins) => self.operate(begins, scratch, reply),
-                MonitorWrite::Commit => self.commit(scratch, reply),
+                MonitorWrite::Operate(begins) => self.operate(begins, reply),
+                MonitorWrite::Commit => self.commit(reply),
             },
         }
     }
@@ -104,7 +100,6 @@ impl RecordRequest<'_> {
         &self,
         before: Option<&Provisional>,
         expiration: Expiration,
-        scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
     ) -> Result<(Provisional, AnswerHeader), CommandRefusal> {
         let command = self.command;
@@ -120,19 +115,14 @@ impl RecordRequest<'_> {
             before: before.map_or(Before::Nothing, Before::Provisional),
         };
         let (results, namespace) = (&mut command.results(reply), &self.served.namespace);
-        let (monitor, outcome) = namespace.write_provisional(&write, &checked, scratch, results)?;
+        let (monitor, outcome) = namespace.write_provisional(&write, &checked, results)?;
         if record_count(&monitor) > MAX_RECORDS {
             return Err(CommandRefusal::Code(result_code::MRT_TOO_MANY_WRITES));
         }
         Ok((monitor, wrote(&outcome)))
     }
 
-    fn operate(
-        &self,
-        begins: Option<i64>,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    fn operate(&self, begins: Option<i64>, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
         let tell_deadline = |reply: &mut MessageReply<'_, '_>, deadline: u32| {
             reply.field(Field::Deadline, &deadline.to_le_bytes());
@@ -145,8 +135,7 @@ impl RecordRequest<'_> {
             KnownTransaction::Open(open) => {
                 let mut state = open.state().ok_or(EXPIRED)?;
                 tell_deadline(reply, open.deadline());
-                let (monitor, answer) =
-                    self.written(Some(&state.monitor), never, scratch, reply)?;
+                let (monitor, answer) = self.written(Some(&state.monitor), never, reply)?;
                 let kept = transactions.keep_monitor(&mut state, monitor);
                 kept.map(|()| answer).map_err(CommandRefusal::Code)
             }
@@ -169,7 +158,7 @@ impl RecordRequest<'_> {
                 let deadline_ms = namespace.now_ms() + duration.as_millis() as u64;
                 let deadline = u32::try_from(deadline_ms.div_ceil(1000)).unwrap_or(u32::MAX);
                 tell_deadline(reply, deadline);
-                let (monitor, answer) = self.written(None, never, scratch, reply)?;
+                let (monitor, answer) = self.written(None, never, reply)?;
                 let begun = transactions.begin(self.address.digest, deadline_ms, monitor);
                 begun.map(|_| answer).map_err(CommandRefusal::Code)
             }
@@ -187,13 +176,12 @@ impl RecordRequest<'_> {
     }
 
     /// Commits: makes all writes of the transaction records, at once.
-    fn commit(&self, scratch: &mut Vec<u8>, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+    fn commit(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         match self.known() {
             KnownTransaction::Open(open) => {
                 if let Some(mut state) = open.state() {
                     let expires = Expiration::After(COMMITTED_LIFE);
-                    let (monitor, answer) =
-                        self.written(Some(&state.monitor), expires, scratch, reply)?;
+                    let (monitor, answer) = self.written(Some(&state.monitor), expires, reply)?;
                     return self.publish(&open, &mut state, &monitor).map(|()| answer);
                 }
             }

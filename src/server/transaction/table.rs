@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::counters::TransactionCounters;
 use crate::engine::Provisional;
-use crate::server::counter::Pairs;
+use crate::server::counters::Pairs;
 use crate::server::result_code;
 use crate::{Digest, Namespace};
 
