@@ -33,21 +33,19 @@ pub(crate) struct DigestAddress<'a> {
     pub(crate) set: &'a str,
     /// The user key in its stored form, if the client sends it.
     pub(crate) key: Option<&'a [u8]>,
+    /// Asked about a record that exists.
+    pub(crate) filter: Option<&'a Expression>,
 }
 
 impl<'a> DigestAddress<'a> {
-    pub(super) fn target(
-        &self,
-        set_id: Option<u16>,
-        filter: Option<&'a Expression>,
-    ) -> WriteTarget<'a> {
+    pub(super) const fn target(&self, set_id: Option<u16>) -> WriteTarget<'a> {
         WriteTarget {
             digest: self.digest,
             set_name: self.set,
             set_id,
             key: self.key,
             store_key: true,
-            filter,
+            filter: self.filter,
             // As in Aerospike, which knows nothing of shards.
             shards: ShardAccess::Remote,
             yields: true,
@@ -212,7 +210,6 @@ impl Namespace {
     pub(crate) fn read_at<R>(
         &self,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         touch: ReadTouch,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
@@ -241,7 +238,7 @@ impl Namespace {
                 }
             }
             let record = RemoteRecord { entry };
-            self.check_filter(filter, &record, address.set)
+            self.check_filter(address.filter, &record, address.set)
                 .and_then(|()| check_key(address.key, entry.key()))
                 .and_then(|()| read(&record))
                 .map_err(WriteRefusal::having_found(found))
@@ -272,7 +269,7 @@ impl Namespace {
         }
     }
 
-    /// Executes operations that write. A filter is asked about a record that exists.
+    /// Executes operations that write.
     ///
     /// # Errors
     /// The refusals of the policy and of the operations, [`Error::KeyBusy`], [`Error::RecordTooBig`]. Nothing was
@@ -280,13 +277,12 @@ impl Namespace {
     pub(crate) fn write_at(
         &self,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         policy: &WritePolicy,
         operations: &Checked<'_>,
         results: &mut dyn ResultSink,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         let set_id = self.set_to_write(address.set, policy, operations)?;
-        let target = address.target(set_id, filter);
+        let target = address.target(set_id);
         self.tracked_as(OperationKind::Write, || {
             let must_exist = operations.must_exist();
             let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
@@ -297,7 +293,7 @@ impl Namespace {
                 .write(&mut Scratch::take(), &target, policy, must_exist, edit)
             {
                 Err(refused) if refused.has_edges() && operations.only_deletes() => {
-                    self.delete_edges_of(&address.digest, filter, policy)?;
+                    self.delete_edges_of(&address.digest, address.filter, policy)?;
                     Ok(WriteOutcome::default())
                 }
                 written => written,
@@ -312,14 +308,13 @@ impl Namespace {
     pub(crate) fn delete_at(
         &self,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
-        let target = address.target(self.set_number(address.set), filter);
+        let target = address.target(self.set_number(address.set));
         self.tracked_as(OperationKind::Write, || {
             match self.core.delete(&target, policy) {
                 Err(refused) if refused.has_edges() => {
-                    self.delete_edges_of(&address.digest, filter, policy)?;
+                    self.delete_edges_of(&address.digest, address.filter, policy)?;
                     Ok(())
                 }
                 deleted => deleted.map(drop),

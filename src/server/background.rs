@@ -44,15 +44,14 @@ impl RecordChange {
             digest,
             set,
             key: None,
+            filter: self.filter.as_ref(),
         };
-        let (filter, policy) = (self.filter.as_ref(), &self.policy);
-        let namespace = &served.namespace;
+        let (namespace, policy) = (&served.namespace, &self.policy);
         match &self.kind {
             ChangeKind::Function(call) => {
                 let function = RecordFunction {
                     served,
                     call,
-                    filter,
                     policy,
                     effects: &served.counters.background_effects,
                 };
@@ -65,7 +64,7 @@ impl RecordChange {
             ChangeKind::Operations(operations, mode) => {
                 let checked = Checked::new(operations, *mode)?;
                 let mut ignored = OperationResults::default();
-                namespace.write_at(address, filter, policy, &checked, &mut ignored)?;
+                namespace.write_at(address, policy, &checked, &mut ignored)?;
                 Ok(())
             }
         }

@@ -239,13 +239,14 @@ impl<'a> Batch<'a> {
                     digest: row.digest,
                     filter: own.as_ref().or(self.filter.as_ref()),
                     row: Some(row.index),
+                    served,
                 };
                 let from = (&mut self.access, &**served);
                 let Some(code) = self.requests.make(from, &command, out) else {
                     out.truncate(start);
                     return false;
                 };
-                command.count(code, served);
+                command.count(code);
                 code
             }
             None => {

@@ -35,13 +35,14 @@ pub(crate) struct RecordCommand<'a> {
     pub(crate) filter: Option<&'a Expression>,
     /// The row of a batch; answers of rows name it.
     pub(crate) row: Option<u32>,
+    /// The namespace of the record.
+    pub(crate) served: &'a ServedNamespace,
 }
 
-/// A request about one record, with the place where it is executed.
+/// A request about one record, and how it names the record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordRequest<'r> {
     pub(crate) command: &'r RecordCommand<'r>,
-    pub(crate) served: &'r ServedNamespace,
     pub(crate) address: DigestAddress<'r>,
 }
 
@@ -112,7 +113,7 @@ impl RecordCommand<'_> {
     }
 
     /// How to write.
-    pub(crate) fn policy(&self, served: &ServedNamespace) -> Result<WritePolicy> {
+    pub(crate) fn policy(&self) -> Result<WritePolicy> {
         use RecordExistsAction::{CreateOnly, Replace, ReplaceOnly, Update, UpdateOnly};
         let head = &self.head;
         let action = if head.info2.contains(Info2::CREATE_ONLY) {
@@ -129,7 +130,7 @@ impl RecordCommand<'_> {
         Ok(WritePolicy::default()
             .record_exists_action(action)
             .generation(self.generation())
-            .expiration(expiration(head.ttl, served)?)
+            .expiration(expiration(head.ttl, self.served)?)
             .total_timeout(Some(self.timeout())))
     }
 
@@ -155,9 +156,9 @@ impl RecordCommand<'_> {
 
 impl RecordRequest<'_> {
     pub(crate) fn read(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        let (command, namespace) = (self.command, &self.served.namespace);
+        let (command, namespace) = (self.command, &self.command.served.namespace);
         let touch = read_touch(command.head.ttl);
-        let metadata = namespace.read_at(&self.address, command.filter, touch, |record| {
+        let metadata = namespace.read_at(&self.address, touch, |record| {
             self.read_record(record, reply)
         })?;
         Ok(found(&metadata))
@@ -190,7 +191,7 @@ impl RecordRequest<'_> {
             return reply.named_bins(view, names, command.mode());
         }
         let operations = operations_of(&command.head, &command.ops)?;
-        let namespace = &self.served.namespace;
+        let namespace = &self.command.served.namespace;
         let set_name = namespace.set_name_or(record.set_id(), self.address.set);
         let facts = namespace.facts(record, &set_name);
         Checked::new(&operations, command.mode())?
@@ -199,34 +200,29 @@ impl RecordRequest<'_> {
     }
 
     pub(crate) fn write(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        let Self {
-            command,
-            served,
-            address,
-        } = self;
+        let (command, address) = (self.command, &self.address);
+        let served = command.served;
         command.check_reads()?;
         let operations = operations_of(&command.head, &command.ops)?;
         let checked = Checked::new(&operations, command.mode())?;
-        let policy = command.policy(served)?;
+        let policy = command.policy()?;
         served.keeping_deleted(&address.digest, || {
+            let namespace = &served.namespace;
             if let Some(community) = &served.community {
-                let wanted = (address, command.filter);
                 community
-                    .check_write(&command.head, &served.namespace, wanted, &checked)
+                    .check_write(&command.head, namespace, address, &checked)
                     .map_err(CommandRefusal::Code)?;
             }
             let results = &mut command.results(reply);
-            let (namespace, filter) = (&served.namespace, command.filter);
-            let outcome = namespace.write_at(address, filter, &policy, &checked, results)?;
+            let outcome = namespace.write_at(address, &policy, &checked, results)?;
             Ok(wrote(&outcome))
         })
     }
 
     pub(crate) fn delete(&self) -> CommandAnswer {
-        let (served, policy) = (self.served, self.command.delete_policy());
+        let (served, policy) = (self.command.served, self.command.delete_policy());
         served.keeping_deleted(&self.address.digest, || {
-            let filter = self.command.filter;
-            served.namespace.delete_at(&self.address, filter, &policy)?;
+            served.namespace.delete_at(&self.address, &policy)?;
             Ok(AnswerHeader::code(result_code::OK))
         })
     }

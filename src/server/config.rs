@@ -341,15 +341,8 @@ pub(crate) fn seconds(value: &str) -> std::result::Result<u64, String> {
 }
 
 fn bytes(value: &str) -> std::result::Result<u64, String> {
-    with_unit(
-        value,
-        &[
-            ('k', 1 << 10),
-            ('m', 1 << 20),
-            ('g', 1 << 30),
-            ('t', 1 << 40),
-        ],
-    )
+    let bits = [('k', 10), ('m', 20), ('g', 30), ('t', 40)];
+    with_unit(value, &bits.map(|(unit, bits)| (unit, 1 << bits)))
 }
 
 #[cfg(test)]

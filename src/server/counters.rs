@@ -350,6 +350,10 @@ impl QueryCounters {
 /// Counts of the node, over all namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCounters {
+    /// Connections that are open, were opened, and were refused.
+    pub(crate) open: Gauge,
+    pub(crate) opened: Counter,
+    pub(crate) refused: Counter,
     pub(crate) batches_begun: Counter,
     /// Batches that have ended.
     pub(crate) batches: ByOutcome,

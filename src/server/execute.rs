@@ -3,11 +3,9 @@
 use super::command::{CommandAnswer, CommandRefusal, RecordCommand, RecordRequest};
 use super::message::{Info1, Verb};
 use super::modules::MODULE_SET;
-use super::ops::code;
 use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
-use super::served::ServedNamespace;
 use super::transaction::member;
 use super::transaction::part::TransactionPart;
 use crate::engine::{DigestAddress, WriteRefusal};
@@ -15,9 +13,9 @@ use crate::value::ParticleType;
 
 impl RecordCommand<'_> {
     /// Executes the request and appends its answer, without a frame, to `out`. Returns the answer's code, which is not counted yet.
-    pub(crate) fn execute(&self, served: &ServedNamespace, out: &mut ResponseBuffer<'_>) -> u8 {
+    pub(crate) fn execute(&self, out: &mut ResponseBuffer<'_>) -> u8 {
         let mut reply = MessageReply::begin(out);
-        let answer = self.answer(served, &mut reply);
+        let answer = self.answer(&mut reply);
         let answer = answer.unwrap_or_else(|refused| {
             let answer = refused.answer();
             if reply.clear().is_err() {
@@ -32,12 +30,7 @@ impl RecordCommand<'_> {
                 }) => member::tell_version(&mut reply, stamp.get()),
                 CommandRefusal::Function(text) => {
                     // Without room for the text the code says enough.
-                    let _ = reply.op(
-                        code::READ,
-                        b"FAILURE",
-                        ParticleType::String,
-                        text.as_bytes(),
-                    );
+                    let _ = reply.bin(b"FAILURE", ParticleType::String, text.as_bytes());
                 }
                 _ => {}
             }
@@ -61,7 +54,8 @@ impl RecordCommand<'_> {
     }
 
     /// Counts a request that was answered with this code.
-    pub(crate) fn count(&self, code: u8, served: &ServedNamespace) {
+    pub(crate) fn count(&self, code: u8) {
+        let served = self.served;
         if served
             .transactions
             .counters
@@ -72,20 +66,20 @@ impl RecordCommand<'_> {
         served.counters.count(self.verb(), self.row.is_some(), code);
     }
 
-    fn answer(&self, served: &ServedNamespace, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+    fn answer(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let request = RecordRequest {
             command: self,
-            served,
             address: DigestAddress {
                 digest: self.digest,
                 set: self.set()?,
                 key: self.key()?,
+                filter: self.filter,
             },
         };
         if request.changes_module() {
             return Err(CommandRefusal::Code(result_code::FORBIDDEN));
         }
-        if let Some(community) = &served.community {
+        if let Some(community) = &self.served.community {
             community
                 .check(&self.head, &self.fields, &self.ops)
                 .map_err(CommandRefusal::Code)?;
@@ -106,7 +100,7 @@ impl RecordCommand<'_> {
 impl RecordRequest<'_> {
     /// Whether it writes a module: what the server knows of modules changes with what is stored.
     fn changes_module(&self) -> bool {
-        let (namespace, digest) = (&self.served.namespace, &self.address.digest);
+        let (namespace, digest) = (&self.command.served.namespace, &self.address.digest);
         match self.command.verb() {
             Verb::Read => false,
             // A delete without a set deletes the record of any.

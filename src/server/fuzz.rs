@@ -112,7 +112,7 @@ impl FuzzTarget {
             match query::start(&self.shared, served, &message, "nobody", None).ok()? {
                 Started::Query(mut query) => while query.step(&mut out) == QueryStep::More {},
                 Started::Background(query) => query.run_alone(),
-                Started::Empty(_) => {}
+                Started::Empty => {}
             }
             return Some(unframed(&out));
         };
@@ -125,8 +125,9 @@ impl FuzzTarget {
             digest: Digest::new(digest.try_into().ok()?),
             filter: filter.as_ref(),
             row: None,
+            served,
         };
-        command.execute(served, &mut out);
+        command.execute(&mut out);
         assert!(Message::parse(&out).is_some(), "an answer is malformed");
         Some(out.to_vec())
     }

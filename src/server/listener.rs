@@ -153,14 +153,14 @@ impl ServerHandle {
     /// How many connections are open.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.shared.connections.open.get()
+        self.shared.counters.open.get()
     }
 
     /// Returns a count of the open connections for [`MonitorBuilder::connections`](crate::monitor::MonitorBuilder::connections).
     #[cfg(feature = "monitor")]
     pub fn connection_count(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
-        move || shared.connections.open.get()
+        move || shared.counters.open.get()
     }
 
     /// Returns a check of logins for
@@ -256,14 +256,14 @@ fn open(
     stopping: &watch::Receiver<bool>,
     alive: &mpsc::Sender<()>,
 ) {
-    let connections = &shared.connections;
+    let counters = &shared.counters;
     let most = shared.limits.max_connections.load(Ordering::Relaxed);
-    let Some(open) = connections.open.enter(most) else {
-        connections.refused.count();
+    let Some(open) = counters.open.enter(most) else {
+        counters.refused.count();
         tracing::warn!("too many connections: one is refused");
         return;
     };
-    connections.opened.count();
+    counters.opened.count();
     let (shared, stopping, alive) = (Arc::clone(shared), stopping.clone(), alive.clone());
     let acceptor = acceptor.clone();
     tokio::spawn(async move {

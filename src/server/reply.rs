@@ -126,13 +126,21 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         Ok(())
     }
 
+    /// Adds a bin that was read, or a value like one.
+    ///
+    /// # Errors
+    /// As for [`MessageReply::op`].
+    pub(crate) fn bin(&mut self, name: &[u8], kind: ParticleType, stored: &[u8]) -> Result<()> {
+        self.op(code::READ, name, kind, stored)
+    }
+
     /// Adds all bins of a record.
     ///
     /// # Errors
     /// As for [`MessageReply::op`].
     pub(crate) fn bins(&mut self, record: RecordView<'_>) -> Result<()> {
         let mut bins = record.raw_bins();
-        bins.try_for_each(|bin| self.op(code::READ, bin.name, bin.kind, bin.value))
+        bins.try_for_each(|bin| self.bin(bin.name, bin.kind, bin.value))
     }
 
     /// Adds the bins of a record that have these names, and, if the mode asks for them, those that it does not have.
@@ -148,9 +156,9 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         for name in names {
             let name = name?;
             if let Some(bin) = record.find(name.as_bytes()) {
-                self.op(code::READ, bin.name, bin.kind, bin.value)?;
+                self.bin(bin.name, bin.kind, bin.value)?;
             } else if mode.contains(Mode::RESPOND_ALL) {
-                self.op(code::READ, name.as_bytes(), ParticleType::Null, &[])?;
+                self.bin(name.as_bytes(), ParticleType::Null, &[])?;
             }
         }
         Ok(())
@@ -177,18 +185,8 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     /// Ends the message.
     pub(crate) fn finish(self, answer: &AnswerHeader) {
         let mut header = [0_u8; MESSAGE_HEADER_BYTES];
-        patch(
-            &mut header,
-            0,
-            &[
-                MESSAGE_HEADER_BYTES as u8,
-                0,
-                0,
-                answer.info3.bits(),
-                0,
-                answer.code,
-            ],
-        );
+        let (flags, len) = (answer.info3.bits(), MESSAGE_HEADER_BYTES as u8);
+        patch(&mut header, 0, &[len, 0, 0, flags, 0, answer.code]);
         patch(&mut header, 6, &answer.generation.to_be_bytes());
         patch(&mut header, 10, &answer.void_time.to_be_bytes());
         patch(&mut header, 14, &answer.row.to_be_bytes());

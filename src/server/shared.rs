@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::builder::ServerBuilder;
 use super::community::CommunityEdition;
-use super::counters::{Counter, Gauge, Latency, NodeCounters, RequestCounters};
+use super::counters::{Gauge, Latency, NodeCounters, RequestCounters};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
 use super::lua::Functions;
@@ -69,7 +69,6 @@ pub(crate) struct ServerShared {
     pub(crate) port: u16,
     pub(crate) limits: LiveLimits,
     pub(crate) started: Instant,
-    pub(crate) connections: Connections,
     pub(crate) jobs: Jobs,
     /// Indexes of namespaces that are not served.
     pub(crate) elsewhere: Elsewhere,
@@ -82,14 +81,6 @@ pub(crate) struct ServerShared {
     pub(crate) security: Option<Arc<Security>>,
     /// No more requests are begun.
     pub(crate) closing: AtomicBool,
-}
-
-/// Counts of connections.
-#[derive(Debug, Default)]
-pub(crate) struct Connections {
-    pub(crate) open: Gauge,
-    pub(crate) opened: Counter,
-    pub(crate) refused: Counter,
 }
 
 impl ServerShared {
@@ -144,7 +135,6 @@ impl ServerShared {
             port,
             limits: LiveLimits::new(options),
             started: Instant::now(),
-            connections: Connections::default(),
             jobs: Jobs::default(),
             elsewhere: Elsewhere::default(),
             functions,

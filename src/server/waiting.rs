@@ -55,11 +55,11 @@ impl<'s> Requests<'s> {
     ) -> Option<u8> {
         let refused = match std::mem::replace(&mut self.is_checked, true) {
             true => None,
-            false => access.command(served, command).err(),
+            false => access.command(command).err(),
         };
         let code = match (refused, command.verb()) {
             (Some(code), _) => command.refuse(code, out),
-            (None, Verb::Read) => command.execute(served, out),
+            (None, Verb::Read) => command.execute(out),
             (None, _) => self.write(served, command, out)?,
         };
         self.is_checked = false;
@@ -93,7 +93,7 @@ impl<'s> Requests<'s> {
         let code = match queued {
             Err(code) => command.refuse(code, out),
             Ok(()) if write.must_wait() && !is_again => 0,
-            Ok(()) => write.run(|| command.execute(served, out)),
+            Ok(()) => write.run(|| command.execute(out)),
         };
         self.waits = write.must_wait();
         (!self.waits).then_some(code)

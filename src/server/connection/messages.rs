@@ -7,7 +7,6 @@ use super::{Closed, Connection};
 use crate::server::batch::Batch;
 use crate::server::command::RecordCommand;
 use crate::server::compression::{compress, compress_frames};
-use crate::server::counters::JobEnd;
 use crate::server::fields::Field;
 use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use crate::server::message::{Info1, Message, Verb};
@@ -74,6 +73,7 @@ impl Connection<'_> {
             digest,
             filter: filter.as_ref(),
             row: None,
+            served,
         };
         let mut requests = Requests::new(began + command.timeout());
         let (at, mut code) = loop {
@@ -94,7 +94,7 @@ impl Connection<'_> {
             self.outbox.truncate(at + FRAME_HEADER_BYTES);
             code = command.refuse(in_doubt, &mut self.outbox);
         }
-        command.count(code, served);
+        command.count(code);
         close_frame(&mut self.outbox, at, FrameKind::Message);
         if message.head.info1.contains(Info1::COMPRESS_RESPONSE) {
             compress(&mut self.outbox, at);
@@ -168,15 +168,10 @@ impl Connection<'_> {
         });
         let mut query = match begun {
             Ok(Started::Query(query)) => query,
-            Ok(Started::Background(query)) => {
-                tokio::task::spawn_blocking(move || query.run_alone());
-                self.answer(&AnswerHeader::last(result_code::OK));
-                return Ok(());
-            }
-            Ok(Started::Empty(kind)) => {
-                let by_index = message.fields.has(Field::IndexRange);
-                let counters = served.counters.queries(by_index);
-                counters.add(kind, JobEnd::Complete);
+            Ok(begun) => {
+                if let Started::Background(query) = begun {
+                    tokio::task::spawn_blocking(move || query.run_alone());
+                }
                 self.answer(&AnswerHeader::last(result_code::OK));
                 return Ok(());
             }

@@ -29,15 +29,13 @@ fn constants(table: &'static str) -> impl Iterator<Item = (&'static str, &'stati
 
 /// Returns the statistics of the node, by Aerospike's names.
 pub(crate) fn node_statistics(shared: &ServerShared) -> Pairs {
-    let connections = &shared.connections;
-    let opened = connections.opened.get();
-    let open = connections.open.get();
+    let counters = &shared.counters;
+    let (open, opened) = (counters.open.get(), counters.opened.get());
     let objects: u64 = shared
         .namespaces
         .iter()
         .map(|served| served.namespace.stats().records)
         .sum();
-    let counters = &shared.counters;
     let [complete, failed, late] = counters.ended_batches();
     let uptime = shared.started.elapsed().as_secs();
     let mut pairs = Pairs::default();
@@ -64,7 +62,7 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Pairs {
         ("client_connections", open),
         ("client_connections_opened", opened),
         ("client_connections_closed", opened.saturating_sub(open)),
-        ("client_connections_refused", connections.refused.get()),
+        ("client_connections_refused", counters.refused.get()),
         ("reaped_fds", counters.idle_closes.get()),
         ("info_complete", counters.infos.get()),
         ("demarshal_error", counters.malformed.get()),

@@ -17,7 +17,7 @@ use crate::server::background::{ChangeKind, RecordChange};
 use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
 use crate::server::condition::IndexCondition;
-use crate::server::counters::JobKind;
+use crate::server::counters::{JobEnd, JobKind};
 use crate::server::fields::{Field, Fields};
 use crate::server::function_call::FunctionCall;
 use crate::server::job::{Job, JobFacts};
@@ -41,8 +41,8 @@ pub(crate) enum Started {
     Query(Box<WireQuery>),
     /// Records are to be operated on, by another thread, once the client is answered.
     Background(Box<WireQuery>),
-    /// An empty answer to a query of this kind.
-    Empty(JobKind),
+    /// The answer is empty, and the query is counted.
+    Empty,
 }
 
 /// Begins what a message without a digest asks for, within the limit of its user. Otherwise the code of the answer.
@@ -83,10 +83,15 @@ pub(crate) fn start(
         (true, None) => JobKind::Background,
         (true, Some(_)) => JobKind::BackgroundFunction,
     };
+    let empty = || {
+        let counters = served.counters.queries(fields.has(Field::IndexRange));
+        counters.add(kind, JobEnd::Complete);
+        Ok(Started::Empty)
+    };
     let condition = match IndexCondition::of(fields, &served.namespace, set) {
         // Operations on the records of no set are done, and they aggregate to nothing.
         Err(result_code::INDEX_NOT_FOUND) if (writes || call.is_some()) && set_id.is_none() => {
-            return Ok(Started::Empty(kind));
+            return empty();
         }
         condition => condition?,
     };
@@ -107,7 +112,7 @@ pub(crate) fn start(
         _ => None,
     };
     let Some(set_id) = set_id else {
-        return Ok(Started::Empty(kind));
+        return empty();
     };
     if !short && shared.jobs.running() as u64 >= shared.limits.max_queries.load(Ordering::Relaxed) {
         return Err(result_code::FORBIDDEN);

@@ -17,7 +17,7 @@ use crate::server::command::RecordCommand;
 use crate::server::counters::Counted;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
-use crate::server::ops::{Ops, code};
+use crate::server::ops::code;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::transaction::part::TransactionPart;
@@ -89,14 +89,11 @@ impl Access {
     }
 
     /// Checks a request about a record. An error is the code of the answer.
-    pub(crate) fn command(
-        &mut self,
-        served: &ServedNamespace,
-        command: &RecordCommand<'_>,
-    ) -> Result<(), u8> {
+    pub(crate) fn command(&mut self, command: &RecordCommand<'_>) -> Result<(), u8> {
         if self.security.is_none() {
             return Ok(());
         }
+        let served = command.served;
         let set = command.fields.get(Field::Set).unwrap_or_default();
         let place = (served.namespace.name().as_bytes(), set);
         let writes = command.verb() != Verb::Read;
@@ -225,17 +222,16 @@ fn shown((namespace, set): Place<'_>) -> String {
 
 /// The permissions that a request about a record needs.
 fn needed_by(command: &RecordCommand<'_>) -> Permissions {
+    let mut ops = command.ops.iter();
     match command.verb() {
         Verb::Read => Permissions::READ,
         Verb::Delete => Permissions::WRITE,
         Verb::Function => Permissions::CALL,
-        Verb::Write if reads(&command.ops) || command.head.info1.contains(Info1::READ) => {
+        Verb::Write
+            if command.head.info1.contains(Info1::READ) || ops.any(|op| code::reads(op.code)) =>
+        {
             Permissions::READ | Permissions::WRITE
         }
         Verb::Write => Permissions::WRITE,
     }
-}
-
-fn reads(ops: &Ops<'_>) -> bool {
-    ops.iter().any(|op| code::reads(op.code))
 }

@@ -48,7 +48,7 @@ impl RecordRequest<'_> {
 
     /// Refuses a record that another transaction than `own` has locked.
     pub(crate) fn check_unlocked(&self, own: Option<&Digest>) -> Result<(), CommandRefusal> {
-        let transactions = &self.served.transactions;
+        let transactions = &self.command.served.transactions;
         match transactions.is_locked(&self.address.digest, own) {
             true => Err(CommandRefusal::Code(result_code::MRT_BLOCKED)),
             false => Ok(()),
@@ -58,19 +58,19 @@ impl RecordRequest<'_> {
     /// Reads a record. The transaction's own version is answered without a record version, since the client must not verify
     /// it.
     fn read_member(&self, transaction: &Digest, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        let (namespace, filter) = (&self.served.namespace, self.command.filter);
-        let known = self.served.transactions.find(transaction);
+        let namespace = &self.command.served.namespace;
+        let known = self.command.served.transactions.find(transaction);
         if let KnownTransaction::Open(open) = &known
             && let Some(state) = open.state()
             && let Some(write) = state.write_of(&self.address.digest)
         {
-            let read = namespace.read_provisional(write, &self.address, filter, |record| {
+            let read = namespace.read_provisional(write, &self.address, |record| {
                 self.read_record(record, reply)
             })?;
             return Ok(found(&read));
         }
         self.check_unlocked(Some(transaction))?;
-        let (stamp, read) = namespace.read_stamped(&self.address, filter, |record, stamp| {
+        let (stamp, read) = namespace.read_stamped(&self.address, |record, stamp| {
             tell_version(reply, stamp);
             self.read_record(record, reply)
         });
@@ -88,11 +88,11 @@ impl RecordRequest<'_> {
         transaction: &Digest,
         reply: &mut MessageReply<'_, '_>,
     ) -> CommandAnswer {
-        let (command, namespace) = (self.command, &self.served.namespace);
+        let (command, namespace) = (self.command, &self.command.served.namespace);
         command.check_reads()?;
         let operations = operations_of(&command.head, &command.ops)?;
         let checked = Checked::new(&operations, command.mode())?;
-        let policy = command.policy(self.served)?;
+        let policy = command.policy()?;
         let outcome = self.change(transaction, &policy, |write| {
             namespace.write_provisional(write, &checked, &mut command.results(reply))
         })?;
@@ -102,7 +102,7 @@ impl RecordRequest<'_> {
     fn delete_member(&self, transaction: &Digest) -> CommandAnswer {
         let policy = self.command.delete_policy();
         self.change(transaction, &policy, |write| {
-            let deleted = self.served.namespace.delete_provisional(write)?;
+            let deleted = self.command.served.namespace.delete_provisional(write)?;
             Ok((deleted, ()))
         })?;
         Ok(AnswerHeader::code(result_code::OK))
@@ -116,7 +116,7 @@ impl RecordRequest<'_> {
         policy: &WritePolicy,
         make: impl FnOnce(&ProvisionalWrite<'_>) -> Result<(Provisional, T), WriteRefusal>,
     ) -> Result<T, CommandRefusal> {
-        let transactions = &self.served.transactions;
+        let transactions = &self.command.served.transactions;
         // Another transaction's lock is reported before this one's end.
         self.check_unlocked(Some(transaction))?;
         let KnownTransaction::Open(open) = transactions.find(transaction) else {
@@ -125,7 +125,6 @@ impl RecordRequest<'_> {
         let mut state = open.state().ok_or(EXPIRED)?;
         let write = ProvisionalWrite {
             address: self.address,
-            filter: self.command.filter,
             policy,
             before: self.before(&open, &state)?,
         };
@@ -163,7 +162,7 @@ impl RecordRequest<'_> {
         };
         // This also ends a transaction that has held the lock past its deadline.
         let is_free = self.check_unlocked(None).is_ok();
-        let namespace = &self.served.namespace;
+        let namespace = &self.command.served.namespace;
         match is_free && namespace.is_unchanged(&self.address, stamp)? {
             true => Ok(AnswerHeader::code(result_code::OK)),
             false => Err(CommandRefusal::Code(result_code::MRT_VERSION_MISMATCH)),
@@ -173,7 +172,10 @@ impl RecordRequest<'_> {
     /// A commit has made all writes records by now, and an end has forgotten them: there is nothing to do then.
     fn roll(&self, part: TransactionPart, transaction: &Digest) -> CommandAnswer {
         let (address, digest) = (&self.address, &self.address.digest);
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let (namespace, transactions) = (
+            &self.command.served.namespace,
+            &self.command.served.transactions,
+        );
         if let KnownTransaction::Open(open) = transactions.find(transaction)
             && let Some(mut state) = open.state()
         {

@@ -41,12 +41,15 @@ enum MonitorWrite {
 impl RecordRequest<'_> {
     /// Answers a request about a monitor.
     pub(crate) fn answer_monitor(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        // Only a read asks its filter.
+        let mut request = *self;
+        request.address.filter = None;
         match self.command.verb() {
             Verb::Read => self.read_monitor(reply),
-            Verb::Delete => self.close(),
-            Verb::Write | Verb::Function => match self.monitor_write()? {
-                MonitorWrite::Operate(begins) => self.operate(begins, reply),
-                MonitorWrite::Commit => self.commit(reply),
+            Verb::Delete => request.close(),
+            Verb::Write | Verb::Function => match request.monitor_write()? {
+                MonitorWrite::Operate(begins) => request.operate(begins, reply),
+                MonitorWrite::Commit => request.commit(reply),
             },
         }
     }
@@ -80,16 +83,16 @@ impl RecordRequest<'_> {
 
     fn known(&self) -> KnownTransaction {
         let digest = &self.address.digest;
-        self.served.transactions.find(digest)
+        self.command.served.transactions.find(digest)
     }
 
     fn read_monitor(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         if let KnownTransaction::Open(open) = self.known()
             && let Some(state) = open.state()
         {
-            let (namespace, filter) = (&self.served.namespace, self.command.filter);
+            let namespace = &self.command.served.namespace;
             let lend = |record: &RemoteRecord<'_>| self.read_record(record, reply);
-            let read = namespace.read_provisional(&state.monitor, &self.address, filter, lend)?;
+            let read = namespace.read_provisional(&state.monitor, &self.address, lend)?;
             return Ok(found(&read));
         }
         self.read(reply)
@@ -110,11 +113,10 @@ impl RecordRequest<'_> {
             .total_timeout(Some(command.timeout()));
         let write = ProvisionalWrite {
             address: self.address,
-            filter: None,
             policy: &policy,
             before: before.map_or(Before::Nothing, Before::Provisional),
         };
-        let (results, namespace) = (&mut command.results(reply), &self.served.namespace);
+        let (results, namespace) = (&mut command.results(reply), &self.command.served.namespace);
         let (monitor, outcome) = namespace.write_provisional(&write, &checked, results)?;
         if record_count(&monitor) > MAX_RECORDS {
             return Err(CommandRefusal::Code(result_code::MRT_TOO_MANY_WRITES));
@@ -123,7 +125,10 @@ impl RecordRequest<'_> {
     }
 
     fn operate(&self, begins: Option<i64>, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let (namespace, transactions) = (
+            &self.command.served.namespace,
+            &self.command.served.transactions,
+        );
         let tell_deadline = |reply: &mut MessageReply<'_, '_>, deadline: u32| {
             reply.field(Field::Deadline, &deadline.to_le_bytes());
         };
@@ -160,15 +165,15 @@ impl RecordRequest<'_> {
                 tell_deadline(reply, deadline);
                 let (monitor, answer) = self.written(None, never, reply)?;
                 let begun = transactions.begin(self.address.digest, deadline_ms, monitor);
-                begun.map(|_| answer).map_err(CommandRefusal::Code)
+                begun.map(|()| answer).map_err(CommandRefusal::Code)
             }
         }
     }
 
     /// Whether a transaction that is not open was committed: its monitor is a record then.
     fn is_committed(&self) -> Result<bool, CommandRefusal> {
-        let namespace = &self.served.namespace;
-        match namespace.read_at(&self.address, None, ReadTouch::Never, |_| Ok(())) {
+        let namespace = &self.command.served.namespace;
+        match namespace.read_at(&self.address, ReadTouch::Never, |_| Ok(())) {
             Ok(()) => Ok(true),
             Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok(false),
             Err(refused) => Err(refused.into()),
@@ -203,7 +208,10 @@ impl RecordRequest<'_> {
         state: &mut TransactionState,
         monitor: &Provisional,
     ) -> Result<(), CommandRefusal> {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let (namespace, transactions) = (
+            &self.command.served.namespace,
+            &self.command.served.transactions,
+        );
         let all = state.all_with(self.address.digest, monitor);
         let (end, refused) = match namespace.commit_provisionals(&all, self.command.timeout()) {
             Ok(()) => (None, None),
@@ -226,7 +234,10 @@ impl RecordRequest<'_> {
 
     /// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed without its monitor.
     fn close(&self) -> CommandAnswer {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let (namespace, transactions) = (
+            &self.command.served.namespace,
+            &self.command.served.transactions,
+        );
         match self.known() {
             KnownTransaction::Open(open) => {
                 if let Some(mut state) = open.state() {
@@ -244,7 +255,7 @@ impl RecordRequest<'_> {
             }
             KnownTransaction::Nothing => {}
         }
-        namespace.delete_at(&self.address, None, &WritePolicy::default())?;
+        namespace.delete_at(&self.address, &WritePolicy::default())?;
         transactions.note_closed(self.address.digest);
         Ok(AnswerHeader::code(result_code::OK))
     }

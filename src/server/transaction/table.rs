@@ -170,14 +170,14 @@ impl Transactions {
         monitor: Digest,
         deadline_ms: u64,
         content: Provisional,
-    ) -> Result<Arc<OpenTransaction>, u8> {
+    ) -> Result<(), u8> {
         let bytes = TRANSACTION_BYTES + content.bytes();
         let mut table = self.table.lock();
         let Entry::Vacant(free) = table.open.entry(monitor) else {
             return Err(result_code::MRT_MONITOR_EXISTS);
         };
         self.take(0, bytes)?;
-        let open = Arc::new(OpenTransaction {
+        free.insert(Arc::new(OpenTransaction {
             monitor,
             deadline_ms,
             state: Mutex::new(TransactionState {
@@ -186,9 +186,8 @@ impl Transactions {
                 writes: BTreeMap::new(),
                 bytes,
             }),
-        });
-        free.insert(Arc::clone(&open));
-        Ok(open)
+        }));
+        Ok(())
     }
 
     /// Replaces `before` bytes by `bytes`, unless the sum over all transactions would exceed the limit.
