@@ -85,7 +85,7 @@ fn alone(
     namespace.queue(&mut attempt, digest)?;
     let granted = runtime.block_on(async { timeout(CALL_TIME, attempt.ready()).await });
     if granted.is_err() {
-        return Err(CommandRefusal::Code(result_code::TIMEOUT));
+        return Err(result_code::TIMEOUT.into());
     }
     let done = attempt.run(run);
     if let Some(lsn) = attempt.take_unsynced() {

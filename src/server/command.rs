@@ -64,7 +64,7 @@ impl RecordCommand<'_> {
     /// Returns the user key. A key of an unsupported type is refused with code 16.
     pub(crate) fn key(&self) -> std::result::Result<Option<&[u8]>, CommandRefusal> {
         match self.fields.get(Field::Key) {
-            Some(key) if !is_key(key) => Err(CommandRefusal::Code(result_code::UNSUPPORTED)),
+            Some(key) if !is_key(key) => Err(result_code::UNSUPPORTED.into()),
             key => Ok(key),
         }
     }
@@ -209,9 +209,7 @@ impl RecordRequest<'_> {
         served.keeping_deleted(&address.digest, || {
             let namespace = &served.namespace;
             if let Some(community) = &served.community {
-                community
-                    .check_write(&command.head, namespace, address, &checked)
-                    .map_err(CommandRefusal::Code)?;
+                community.check_write(&command.head, namespace, address, &checked)?;
             }
             let results = &mut command.results(reply);
             let outcome = namespace.write_at(address, &policy, &checked, results)?;
@@ -273,6 +271,12 @@ impl CommandRefusal {
 impl<E: Into<WriteRefusal>> From<E> for CommandRefusal {
     fn from(refused: E) -> Self {
         Self::Refused(refused.into())
+    }
+}
+
+impl From<u8> for CommandRefusal {
+    fn from(code: u8) -> Self {
+        Self::Code(code)
     }
 }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::watch;
 use tokio::time::timeout;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -21,7 +20,6 @@ use super::response_buffer::ResponseBuffer;
 use super::security::Access;
 use super::shared::ServerShared;
 use super::stream::ClientStream;
-use super::waiting::told_to_stop;
 
 /// The buffer of requests begins with this, and returns to it after a large one.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -69,17 +67,12 @@ struct Connection<'s> {
     read: usize,
     outbox: ResponseBuffer<'s>,
     memory: ConnectionShare<'s>,
-    stopping: watch::Receiver<bool>,
     /// Ends when the server stops. Kept over all requests, since a new one for each would cost two locks.
-    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send + 's>>,
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(
-    shared: Arc<ServerShared>,
-    stream: Box<dyn ClientStream>,
-    stopping: watch::Receiver<bool>,
-) {
+pub(crate) async fn serve(shared: Arc<ServerShared>, stream: Box<dyn ClientStream>) {
     let ended = match (stream.socket().local_addr(), stream.socket().peer_addr()) {
         (Ok(local), Ok(peer)) => {
             let connection = Connection {
@@ -96,8 +89,7 @@ pub(crate) async fn serve(
                 read: 0,
                 outbox: ResponseBuffer::new(shared.budget.share()),
                 memory: shared.budget.share(),
-                stopped: Box::pin(told_to_stop(stopping.clone())),
-                stopping,
+                stopped: Box::pin(shared.told_to_stop()),
             };
             connection.run().await
         }
@@ -215,7 +207,7 @@ impl Connection<'_> {
     /// then stalls like one that sends nothing.
     async fn receive_rest(&mut self) -> Result<usize, Closed> {
         let from = self.inbox.len();
-        let stopped = told_to_stop(self.stopping.clone());
+        let stopped = self.shared.told_to_stop();
         let receive = async {
             loop {
                 if self.stream.read_buf(&mut self.inbox).await? == 0 {
@@ -237,7 +229,7 @@ impl Connection<'_> {
 
     /// Sends the answers that are there.
     async fn send(&mut self) -> Result<(), Closed> {
-        send(&mut *self.stream, &mut self.outbox, &self.stopping).await
+        send(&mut *self.stream, &mut self.outbox, self.shared).await
     }
 
     async fn execute(&mut self, frame: Frame) -> Result<(), Closed> {
@@ -325,7 +317,7 @@ impl Connection<'_> {
 async fn send(
     stream: &mut dyn ClientStream,
     outbox: &mut ResponseBuffer<'_>,
-    stopping: &watch::Receiver<bool>,
+    shared: &ServerShared,
 ) -> Result<(), Closed> {
     for chunk in outbox.chunks(STALL_BYTES) {
         // The usual answer fits into the socket's buffer; then no timer is needed.
@@ -337,7 +329,7 @@ async fn send(
         let rest = chunk.get(sent..).unwrap_or_default();
         if !rest.is_empty() {
             let stopped = async {
-                told_to_stop(stopping.clone()).await;
+                shared.told_to_stop().await;
                 tokio::time::sleep(STOP_GRACE).await;
             };
             let write = async {

@@ -77,12 +77,10 @@ impl RecordCommand<'_> {
             },
         };
         if request.changes_module() {
-            return Err(CommandRefusal::Code(result_code::FORBIDDEN));
+            return Err(result_code::FORBIDDEN.into());
         }
         if let Some(community) = &self.served.community {
-            community
-                .check(&self.head, &self.fields, &self.ops)
-                .map_err(CommandRefusal::Code)?;
+            community.check(&self.head, &self.fields, &self.ops)?;
             return request.answer_single(reply);
         }
         match TransactionPart::of(&self.head, &self.fields) {
@@ -121,7 +119,7 @@ impl RecordRequest<'_> {
             Verb::Function => self.apply(reply),
             Verb::Write => self.write(reply),
             Verb::Read if self.command.head.info1.contains(Info1::READ) => self.read(reply),
-            Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
+            Verb::Read => Err(result_code::PARAMETER.into()),
         }
     }
 }

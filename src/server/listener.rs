@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::builder::ServerBuilder;
 use super::connection;
@@ -18,7 +18,6 @@ use super::security::Permissions;
 use super::security::Security;
 use super::shared::ServerShared;
 use super::stream::Acceptor;
-use super::waiting::told_to_stop;
 use crate::http::{Endpoint, EndpointOptions};
 #[cfg(feature = "monitor")]
 use crate::monitor::MonitorLogin;
@@ -43,7 +42,6 @@ pub struct ServerHandle {
     tls: Option<SocketAddr>,
     metrics: Option<Endpoint>,
     shared: Arc<ServerShared>,
-    stopping: watch::Sender<bool>,
     /// Ends when the last connection has.
     ended: Option<mpsc::Receiver<()>>,
     runtime: Option<Runtime>,
@@ -84,7 +82,6 @@ impl ServerBuilder {
         let addr = addrs.next().unwrap_or(self.listen);
         let tls = addrs.next();
         let shared = Arc::new(ServerShared::new(&self, addr.port(), security)?);
-        let (stopping, watching) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
         let metrics_options = EndpointOptions {
             name: "spikelet-metrics",
@@ -96,16 +93,15 @@ impl ServerBuilder {
         let metrics = self.metrics.map(serve_metrics).transpose()?;
         runtime.spawn(end_transactions(Arc::clone(&shared)));
         for (addr, listener, acceptor) in bound {
-            let (shared, watching, alive) = (Arc::clone(&shared), watching.clone(), alive.clone());
             tracing::info!(%addr, ?acceptor, node = %shared.node, "listening");
-            runtime.spawn(accept(shared, (listener, acceptor), watching, alive));
+            let (shared, alive) = (Arc::clone(&shared), alive.clone());
+            runtime.spawn(accept(shared, (listener, acceptor), alive));
         }
         Ok(ServerHandle {
             addr,
             tls,
             metrics,
             shared,
-            stopping,
             ended: Some(ended),
             runtime: Some(runtime),
         })
@@ -117,14 +113,12 @@ impl ServerBuilder {
         expect(clippy::unnecessary_wraps, reason = "as with TLS")
     )]
     fn listeners(&self) -> Result<Vec<(SocketAddr, Acceptor)>> {
-        let plain = [(self.listen, Acceptor::default())];
-        let listeners = Vec::from(plain);
+        let plain = (self.listen, Acceptor::default());
         #[cfg(feature = "tls")]
         if let Some((addr, identity)) = &self.listen_tls {
-            let encrypted = (*addr, Acceptor::tls(identity)?);
-            return Ok(listeners.into_iter().chain([encrypted]).collect());
+            return Ok(vec![plain, (*addr, Acceptor::tls(identity)?)]);
         }
-        Ok(listeners)
+        Ok(vec![plain])
     }
 }
 
@@ -193,10 +187,8 @@ impl ServerHandle {
         let (Some(runtime), Some(mut ended)) = (self.runtime.take(), self.ended.take()) else {
             return;
         };
-        self.shared.closing.store(true, Ordering::Relaxed);
         self.metrics = None;
-        // Sending fails if no task listens any more; then there is nothing to stop.
-        let _ = self.stopping.send(true);
+        self.shared.close();
         // On a thread of its own, since the caller may be one of another runtime, which must not be blocked by ours.
         let wait = move || {
             let all_ended = async { tokio::time::timeout(STOP_TIMEOUT, ended.recv()).await };
@@ -231,16 +223,15 @@ async fn end_transactions(shared: Arc<ServerShared>) {
 async fn accept(
     shared: Arc<ServerShared>,
     (listener, acceptor): (TcpListener, Acceptor),
-    mut stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
 ) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopping.changed() => return,
+            () = shared.told_to_stop() => return,
         };
         match accepted {
-            Ok((stream, _)) => open(&shared, (stream, &acceptor), &stopping, &alive),
+            Ok((stream, _)) => open(&shared, (stream, &acceptor), &alive),
             // The client is gone already, or there are no more files to open: others must close first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -253,7 +244,6 @@ async fn accept(
 fn open(
     shared: &Arc<ServerShared>,
     (stream, acceptor): (TcpStream, &Acceptor),
-    stopping: &watch::Receiver<bool>,
     alive: &mpsc::Sender<()>,
 ) {
     let counters = &shared.counters;
@@ -264,15 +254,14 @@ fn open(
         return;
     };
     counters.opened.count();
-    let (shared, stopping, alive) = (Arc::clone(shared), stopping.clone(), alive.clone());
-    let acceptor = acceptor.clone();
+    let (shared, alive, acceptor) = (Arc::clone(shared), alive.clone(), acceptor.clone());
     tokio::spawn(async move {
         let begun = tokio::select! {
             begun = acceptor.begin(stream) => Some(begun),
-            () = told_to_stop(stopping.clone()) => None,
+            () = shared.told_to_stop() => None,
         };
         match begun {
-            Some(Ok(stream)) => connection::serve(shared, stream, stopping).await,
+            Some(Ok(stream)) => connection::serve(shared, stream).await,
             Some(Err(error)) => {
                 tracing::warn!(%error, "a connection is not encrypted as it must be")
             }

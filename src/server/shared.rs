@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use super::builder::ServerBuilder;
 use super::community::CommunityEdition;
 use super::counters::{Gauge, Latency, NodeCounters, RequestCounters};
@@ -80,7 +82,9 @@ pub(crate) struct ServerShared {
     /// `None`: every client may do everything.
     pub(crate) security: Option<Arc<Security>>,
     /// No more requests are begun.
-    pub(crate) closing: AtomicBool,
+    closing: AtomicBool,
+    /// Wakes all who wait for that.
+    told: Notify,
 }
 
 impl ServerShared {
@@ -143,6 +147,7 @@ impl ServerShared {
             budget: MemoryBudget::default(),
             security: security.map(Arc::new),
             closing: AtomicBool::new(false),
+            told: Notify::new(),
         })
     }
 
@@ -161,5 +166,20 @@ impl ServerShared {
     /// Whether the server is being stopped.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Begins to stop.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.told.notify_waiters();
+    }
+
+    /// Waits until the server stops.
+    pub(crate) async fn told_to_stop(&self) {
+        // Before the look: a notice that comes after it is not missed.
+        let told = self.told.notified();
+        if !self.closing.load(Ordering::Acquire) {
+            told.await;
+        }
     }
 }

@@ -6,7 +6,6 @@
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{Attempt, Lsn};
-use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until};
 
 use super::command::RecordCommand;
@@ -15,6 +14,7 @@ use super::message::Verb;
 use super::response_buffer::ResponseBuffer;
 use super::security::Access;
 use super::served::ServedNamespace;
+use super::shared::ServerShared;
 
 /// How long writes under way may still wait when the server stops.
 /// Less than the listener waits for requests under way.
@@ -113,9 +113,9 @@ impl<'s> Requests<'s> {
     }
 
     /// Waits until another try of the next request may succeed.
-    pub(crate) async fn wait(&mut self, stopping: &watch::Receiver<bool>) {
+    pub(crate) async fn wait(&mut self, shared: &ServerShared) {
         if let Some(write) = self.waiting() {
-            write.wait(stopping).await;
+            write.wait(shared).await;
         }
     }
 
@@ -193,7 +193,7 @@ impl<'s> WaitingWrite<'s> {
     }
 
     /// Waits until the write is worth another run, or until it can only be refused.
-    async fn wait(&mut self, stopping: &watch::Receiver<bool>) {
+    async fn wait(&mut self, shared: &ServerShared) {
         self.has_waited = true;
         let ends = self.attempt.ends();
         let until = ends.map_or(self.deadline, |ends| ends.min(self.deadline));
@@ -201,7 +201,7 @@ impl<'s> WaitingWrite<'s> {
             return self.attempt.end_patience();
         }
         let stopped = async {
-            told_to_stop(stopping.clone()).await;
+            shared.told_to_stop().await;
             sleep(STOP_GRACE).await;
         };
         let is_ready = tokio::select! {
@@ -217,14 +217,8 @@ impl<'s> WaitingWrite<'s> {
             (true, None | Some(Duration::ZERO)) => {}
             (true, Some(time)) => tokio::select! {
                 () = sleep(time) => {}
-                () = told_to_stop(stopping.clone()) => {}
+                () = shared.told_to_stop() => {}
             },
         }
     }
-}
-
-/// Waits until the server stops.
-pub(crate) async fn told_to_stop(mut stopping: watch::Receiver<bool>) {
-    // An error means that the sender is gone: the server has stopped.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
 }

@@ -88,7 +88,7 @@ impl Connection<'_> {
                 requests.leave_queue();
                 self.send().await?;
             }
-            requests.wait(&self.stopping).await;
+            requests.wait(self.shared).await;
         };
         if let Err(in_doubt) = requests.synced().await {
             self.outbox.truncate(at + FRAME_HEADER_BYTES);
@@ -151,7 +151,7 @@ impl Connection<'_> {
                 return Ok(batch.end.unwrap_or(result_code::OK));
             }
             self.send().await?;
-            batch.requests.wait(&self.stopping).await;
+            batch.requests.wait(shared).await;
         }
     }
 

@@ -31,7 +31,6 @@ use super::security::{Access, Permissions};
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use crate::Error;
-use identity::{EDITION, FEATURES};
 
 /// Further commands of a request are refused once its answers exceed this size.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
@@ -120,9 +119,9 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("cluster-stable", Login, Runs(cluster::stable)),
     ("compatibility-id", Login, Says("15")),
     ("connection", Login, Runs(identity::connection)),
-    ("edition", Nothing, Says(EDITION)),
+    ("edition", Nothing, Says(identity::EDITION)),
     ("feature-key masking quiesce", SYSTEM, EnterpriseOnly),
-    ("features", Nothing, Says(FEATURES)),
+    ("features", Nothing, Says(identity::FEATURES)),
     ("get-config", Login, Runs(config::get)),
     ("health-outliers health-stats", Login, Says("")),
     ("help", Login, Runs(help)),

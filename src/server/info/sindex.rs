@@ -44,16 +44,17 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
     if set.len() > MAX_SET_NAME_BYTES {
         return Err(InfoError::parameter("set: at most 63 bytes"));
     }
-    let part = match ask.parameter(&["indextype"]) {
-        None => Some(IndexPart::Whole),
-        Some(part) if part.eq_ignore_ascii_case(SET_INDEX) => None,
-        Some(part) => Some(CLIENT_PARTS.by_name(part).ok_or_else(|| {
-            InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues, set")
-        })?),
-    };
-    let definition = match part {
-        None => of_records(ask, name, namespace, set)?,
-        Some(part) => of_values(ask, name, part)?,
+    let definition = match ask.parameter(&["indextype"]) {
+        None => of_values(ask, name, IndexPart::Whole)?,
+        Some(part) if part.eq_ignore_ascii_case(SET_INDEX) => {
+            of_records(ask, name, namespace, set)?
+        }
+        Some(part) => {
+            let part = CLIENT_PARTS.by_name(part).ok_or_else(|| {
+                InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues, set")
+            })?;
+            of_values(ask, name, part)?
+        }
     };
     match ask.served(namespace) {
         Some(served) => declare(served, set, definition)?,
@@ -203,19 +204,14 @@ pub(super) fn list(ask: &mut Ask<'_>) -> InfoAnswer {
     if let Some(name) = wanted {
         known(ask, name)?;
     }
-    let all = ask.shared.namespaces.iter();
-    let listed: Vec<String> = all
-        .map(|served| (served.namespace.name(), served))
-        .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
-        .flat_map(|(name, served)| {
+    let mut listed = Vec::new();
+    for served in &ask.shared.namespaces {
+        let name = served.namespace.name();
+        if wanted.is_none_or(|wanted| wanted == name) {
             let all = served.namespace.all_indexes();
-            let described: Vec<String> = all
-                .iter()
-                .filter_map(|index| describe(name, index))
-                .collect();
-            described
-        })
-        .collect();
+            listed.extend(all.iter().filter_map(|index| describe(name, index)));
+        }
+    }
     Ok(listed.join(";"))
 }
 

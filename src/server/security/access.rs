@@ -57,11 +57,6 @@ impl Access {
         Ok(())
     }
 
-    fn log_out(&mut self) {
-        self.account = None;
-        self.connection = None;
-    }
-
     /// Returns the user, with roles as they are now. An error is the code of the answer: the client
     /// has not logged in, the session has ended with the user or the password, or the address is
     /// not allowed any more.
@@ -77,7 +72,7 @@ impl Access {
             let renewed = security.account(&account.name);
             match renewed.ok().filter(|new| new.salt == account.salt) {
                 Some(new) => self.account = Some(Arc::new(new)),
-                None => self.log_out(),
+                None => (self.account, self.connection) = (None, None),
             }
         }
         let account = self

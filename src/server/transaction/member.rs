@@ -36,10 +36,10 @@ impl RecordRequest<'_> {
             Verb::Read if command.head.info1.contains(Info1::READ) => {
                 self.read_member(&transaction, reply)
             }
-            Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
+            Verb::Read => Err(result_code::PARAMETER.into()),
             Verb::Function => {
                 self.check_unlocked(Some(&transaction))?;
-                Err(CommandRefusal::Code(result_code::UNSUPPORTED))
+                Err(result_code::UNSUPPORTED.into())
             }
             Verb::Write => self.write_member(&transaction, reply),
             Verb::Delete => self.delete_member(&transaction),
@@ -50,7 +50,7 @@ impl RecordRequest<'_> {
     pub(crate) fn check_unlocked(&self, own: Option<&Digest>) -> Result<(), CommandRefusal> {
         let transactions = &self.command.served.transactions;
         match transactions.is_locked(&self.address.digest, own) {
-            true => Err(CommandRefusal::Code(result_code::MRT_BLOCKED)),
+            true => Err(result_code::MRT_BLOCKED.into()),
             false => Ok(()),
         }
     }
@@ -130,9 +130,7 @@ impl RecordRequest<'_> {
         };
         let (kept, outcome) = make(&write)?;
         let kept_for = (&*open, &mut *state);
-        transactions
-            .keep(kept_for, self.address.digest, kept)
-            .map_err(CommandRefusal::Code)?;
+        transactions.keep(kept_for, self.address.digest, kept)?;
         Ok(outcome)
     }
 
@@ -145,7 +143,7 @@ impl RecordRequest<'_> {
         let command = self.command;
         match state.write_of(&self.address.digest) {
             Some(_) if command.head.info4.contains(Info4::ON_LOCKING_ONLY) => {
-                Err(CommandRefusal::Code(result_code::MRT_ALREADY_LOCKED))
+                Err(result_code::MRT_ALREADY_LOCKED.into())
             }
             Some(write) => Ok(Before::Provisional(write)),
             None => Ok(Before::Record {
@@ -158,42 +156,42 @@ impl RecordRequest<'_> {
     /// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
     fn verify(&self) -> CommandAnswer {
         let Some(stamp) = version_of(&self.command.fields)? else {
-            return Err(CommandRefusal::Code(result_code::PARAMETER));
+            return Err(result_code::PARAMETER.into());
         };
         // This also ends a transaction that has held the lock past its deadline.
         let is_free = self.check_unlocked(None).is_ok();
         let namespace = &self.command.served.namespace;
         match is_free && namespace.is_unchanged(&self.address, stamp)? {
             true => Ok(AnswerHeader::code(result_code::OK)),
-            false => Err(CommandRefusal::Code(result_code::MRT_VERSION_MISMATCH)),
+            false => Err(result_code::MRT_VERSION_MISMATCH.into()),
         }
     }
 
     /// A commit has made all writes records by now, and an end has forgotten them: there is nothing to do then.
     fn roll(&self, part: TransactionPart, transaction: &Digest) -> CommandAnswer {
         let (address, digest) = (&self.address, &self.address.digest);
-        let (namespace, transactions) = (
-            &self.command.served.namespace,
-            &self.command.served.transactions,
-        );
-        if let KnownTransaction::Open(open) = transactions.find(transaction)
+        let served = self.command.served;
+        if let KnownTransaction::Open(open) = served.transactions.find(transaction)
             && let Some(mut state) = open.state()
         {
             if part == TransactionPart::RollForward {
                 tracing::debug!(
                     "one record of a transaction that is not committed cannot be rolled forward"
                 );
-                return Err(CommandRefusal::Code(result_code::PARAMETER));
+                return Err(result_code::PARAMETER.into());
             }
             match state.write_of(digest).and_then(Provisional::record) {
-                Some(record) => namespace.check_set(address, &record)?,
+                Some(record) => served.namespace.check_set(address, &record)?,
                 // The record itself, where the transaction deletes it; a damaged one names no set.
-                None => namespace
-                    .read_scanned(digest, None, |record| namespace.check_set(address, record))
+                None => served
+                    .namespace
+                    .read_scanned(digest, None, |record| {
+                        served.namespace.check_set(address, record)
+                    })
                     .unwrap_or_default()
                     .unwrap_or(Ok(()))?,
             }
-            transactions.roll_back((&open, &mut state), digest);
+            served.transactions.roll_back((&open, &mut state), digest);
         }
         Ok(AnswerHeader::code(result_code::OK))
     }

@@ -119,34 +119,31 @@ impl RecordRequest<'_> {
         let (results, namespace) = (&mut command.results(reply), &self.command.served.namespace);
         let (monitor, outcome) = namespace.write_provisional(&write, &checked, results)?;
         if record_count(&monitor) > MAX_RECORDS {
-            return Err(CommandRefusal::Code(result_code::MRT_TOO_MANY_WRITES));
+            return Err(result_code::MRT_TOO_MANY_WRITES.into());
         }
         Ok((monitor, wrote(&outcome)))
     }
 
     fn operate(&self, begins: Option<i64>, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        let (namespace, transactions) = (
-            &self.command.served.namespace,
-            &self.command.served.transactions,
-        );
+        let served = self.command.served;
         let tell_deadline = |reply: &mut MessageReply<'_, '_>, deadline: u32| {
             reply.field(Field::Deadline, &deadline.to_le_bytes());
         };
         let never = Expiration::Never;
         match self.known() {
             KnownTransaction::Open(_) if begins.is_some() => {
-                Err(CommandRefusal::Code(result_code::MRT_MONITOR_EXISTS))
+                Err(result_code::MRT_MONITOR_EXISTS.into())
             }
             KnownTransaction::Open(open) => {
                 let mut state = open.state().ok_or(EXPIRED)?;
                 tell_deadline(reply, open.deadline());
                 let (monitor, answer) = self.written(Some(&state.monitor), never, reply)?;
-                let kept = transactions.keep_monitor(&mut state, monitor);
+                let kept = served.transactions.keep_monitor(&mut state, monitor);
                 kept.map(|()| answer).map_err(CommandRefusal::Code)
             }
             KnownTransaction::Ended(_) => Err(EXPIRED),
             KnownTransaction::Nothing if self.is_committed()? => {
-                Err(CommandRefusal::Code(result_code::MRT_COMMITTED))
+                Err(result_code::MRT_COMMITTED.into())
             }
             KnownTransaction::Nothing if begins.is_none() => Err(EXPIRED),
             KnownTransaction::Nothing => {
@@ -160,11 +157,13 @@ impl RecordRequest<'_> {
                     ))
                     .into());
                 }
-                let deadline_ms = namespace.now_ms() + duration.as_millis() as u64;
+                let deadline_ms = served.namespace.now_ms() + duration.as_millis() as u64;
                 let deadline = u32::try_from(deadline_ms.div_ceil(1000)).unwrap_or(u32::MAX);
                 tell_deadline(reply, deadline);
                 let (monitor, answer) = self.written(None, never, reply)?;
-                let begun = transactions.begin(self.address.digest, deadline_ms, monitor);
+                let begun = served
+                    .transactions
+                    .begin(self.address.digest, deadline_ms, monitor);
                 begun.map(|()| answer).map_err(CommandRefusal::Code)
             }
         }
@@ -191,13 +190,13 @@ impl RecordRequest<'_> {
                 }
             }
             KnownTransaction::Ended(TransactionEnd::Aborted) => {
-                return Err(CommandRefusal::Code(result_code::MRT_ABORTED));
+                return Err(result_code::MRT_ABORTED.into());
             }
             KnownTransaction::Ended(TransactionEnd::Closed) => return Err(EXPIRED),
             KnownTransaction::Nothing => {}
         }
         match self.is_committed()? {
-            true => Err(CommandRefusal::Code(result_code::MRT_COMMITTED)),
+            true => Err(result_code::MRT_COMMITTED.into()),
             false => Err(EXPIRED),
         }
     }
@@ -208,12 +207,12 @@ impl RecordRequest<'_> {
         state: &mut TransactionState,
         monitor: &Provisional,
     ) -> Result<(), CommandRefusal> {
-        let (namespace, transactions) = (
-            &self.command.served.namespace,
-            &self.command.served.transactions,
-        );
+        let served = self.command.served;
         let all = state.all_with(self.address.digest, monitor);
-        let (end, refused) = match namespace.commit_provisionals(&all, self.command.timeout()) {
+        let (end, refused) = match served
+            .namespace
+            .commit_provisionals(&all, self.command.timeout())
+        {
             Ok(()) => (None, None),
             Err(error @ Error::Conflict { .. }) => {
                 tracing::debug!(%error, "a transaction is rolled back at its commit");
@@ -228,35 +227,34 @@ impl RecordRequest<'_> {
             // A retry would fail again and again, and keep all its records locked.
             Err(error) => (Some(TransactionEnd::Aborted), Some(error.into())),
         };
-        transactions.end(open, state, end);
+        served.transactions.end(open, state, end);
         refused.map_or(Ok(()), Err)
     }
 
     /// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed without its monitor.
     fn close(&self) -> CommandAnswer {
-        let (namespace, transactions) = (
-            &self.command.served.namespace,
-            &self.command.served.transactions,
-        );
+        let served = self.command.served;
         match self.known() {
             KnownTransaction::Open(open) => {
                 if let Some(mut state) = open.state() {
                     let end = Some(TransactionEnd::Closed);
-                    transactions.end(&open, &mut state, end);
+                    served.transactions.end(&open, &mut state, end);
                     return Ok(AnswerHeader::code(result_code::OK));
                 }
             }
             KnownTransaction::Ended(TransactionEnd::Aborted) => {
-                transactions.note_closed(self.address.digest);
+                served.transactions.note_closed(self.address.digest);
                 return Ok(AnswerHeader::code(result_code::OK));
             }
             KnownTransaction::Ended(TransactionEnd::Closed) => {
-                return Err(CommandRefusal::Code(result_code::NOT_FOUND));
+                return Err(result_code::NOT_FOUND.into());
             }
             KnownTransaction::Nothing => {}
         }
-        namespace.delete_at(&self.address, &WritePolicy::default())?;
-        transactions.note_closed(self.address.digest);
+        served
+            .namespace
+            .delete_at(&self.address, &WritePolicy::default())?;
+        served.transactions.note_closed(self.address.digest);
         Ok(AnswerHeader::code(result_code::OK))
     }
 }
