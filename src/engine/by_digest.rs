@@ -21,6 +21,7 @@ use super::core::{NamespaceCore, expired, metadata_of};
 use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
+use super::scratch::Scratch;
 use super::write::{EditOutcome, WriteEdit, WriteOutcome, WriteRefusal, WriteTarget, check_key};
 use crate::index::IndexDefinition;
 
@@ -32,21 +33,19 @@ pub(crate) struct DigestAddress<'a> {
     pub(crate) set: &'a str,
     /// The user key in its stored form, if the client sends it.
     pub(crate) key: Option<&'a [u8]>,
+    /// Asked about a record that exists.
+    pub(crate) filter: Option<&'a Expression>,
 }
 
 impl<'a> DigestAddress<'a> {
-    pub(super) fn target(
-        &self,
-        set_id: Option<u16>,
-        filter: Option<&'a Expression>,
-    ) -> WriteTarget<'a> {
+    pub(super) const fn target(&self, set_id: Option<u16>) -> WriteTarget<'a> {
         WriteTarget {
             digest: self.digest,
             set_name: self.set,
             set_id,
             key: self.key,
             store_key: true,
-            filter,
+            filter: self.filter,
             // As in Aerospike, which knows nothing of shards.
             shards: ShardAccess::Remote,
             yields: true,
@@ -211,7 +210,6 @@ impl Namespace {
     pub(crate) fn read_at<R>(
         &self,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         touch: ReadTouch,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
@@ -240,7 +238,7 @@ impl Namespace {
                 }
             }
             let record = RemoteRecord { entry };
-            self.check_filter(filter, &record, address.set)
+            self.check_filter(address.filter, &record, address.set)
                 .and_then(|()| check_key(address.key, entry.key()))
                 .and_then(|()| read(&record))
                 .map_err(WriteRefusal::having_found(found))
@@ -271,7 +269,7 @@ impl Namespace {
         }
     }
 
-    /// Executes operations that write. A filter is asked about a record that exists. `body` is a scratch buffer.
+    /// Executes operations that write.
     ///
     /// # Errors
     /// The refusals of the policy and of the operations, [`Error::KeyBusy`], [`Error::RecordTooBig`]. Nothing was
@@ -279,23 +277,23 @@ impl Namespace {
     pub(crate) fn write_at(
         &self,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         policy: &WritePolicy,
         operations: &Checked<'_>,
-        body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         let set_id = self.set_to_write(address.set, policy, operations)?;
-        body.clear();
-        let target = address.target(set_id, filter);
+        let target = address.target(set_id);
         self.tracked_as(OperationKind::Write, || {
             let must_exist = operations.must_exist();
             let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
                 EditOutcome::of_operations(operations, (old, facts), body, results)
             };
-            match self.core.write(body, &target, policy, must_exist, edit) {
+            match self
+                .core
+                .write(&mut Scratch::take(), &target, policy, must_exist, edit)
+            {
                 Err(refused) if refused.has_edges() && operations.only_deletes() => {
-                    self.delete_edges_of(&address.digest, filter, policy)?;
+                    self.delete_edges_of(&address.digest, address.filter, policy)?;
                     Ok(WriteOutcome::default())
                 }
                 written => written,
@@ -310,14 +308,13 @@ impl Namespace {
     pub(crate) fn delete_at(
         &self,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
-        let target = address.target(self.set_number(address.set), filter);
+        let target = address.target(self.set_number(address.set));
         self.tracked_as(OperationKind::Write, || {
             match self.core.delete(&target, policy) {
                 Err(refused) if refused.has_edges() => {
-                    self.delete_edges_of(&address.digest, filter, policy)?;
+                    self.delete_edges_of(&address.digest, address.filter, policy)?;
                     Ok(())
                 }
                 deleted => deleted.map(drop),

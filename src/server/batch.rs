@@ -11,21 +11,19 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tokio::sync::watch;
 
 use super::bytes::UnreadBytes;
 use super::command::RecordCommand;
 use super::fields::{Field, Fields};
 use super::frame::{FrameKind, close_frame, open_frame};
-use super::message::{Head, Info1, Info2, Info3, Info4, Message, Verb};
+use super::message::{Head, Info1, Info2, Info3, Info4, Message};
 use super::ops::Ops;
 use super::reply::AnswerHeader;
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::security::Access;
-use super::served::ServedNamespace;
 use super::shared::ServerShared;
-use super::waiting::WaitingWrite;
+use super::waiting::Requests;
 use crate::{Digest, Expression};
 
 /// A chunk of answers is sent once it exceeds this size.
@@ -131,18 +129,8 @@ pub(crate) struct Batch<'a> {
     flags: u8,
     timeout_ms: u32,
     /// The code of the last message, once no more rows are to be executed.
-    end: Option<u8>,
-    writes: RowWrites<'a>,
-}
-
-/// The rows of a batch that write.
-#[derive(Debug)]
-struct RowWrites<'a> {
-    deadline: Instant,
-    /// The writes to one namespace, until one has to wait.
-    write: Option<WaitingWrite<'a>>,
-    /// Whether the next row has been queued, or tried, before.
-    waits: bool,
+    pub(crate) end: Option<u8>,
+    pub(crate) requests: Requests<'a>,
 }
 
 impl<'a> Batch<'a> {
@@ -188,22 +176,13 @@ impl<'a> Batch<'a> {
             flags,
             timeout_ms: message.head.timeout_ms,
             end: None,
-            writes: RowWrites {
-                deadline: Instant::now() + timeout,
-                write: None,
-                waits: false,
-            },
+            requests: Requests::new(Instant::now() + timeout),
         })
     }
 
-    /// The code of the last message; `None`: more rows are to be executed.
-    pub(crate) const fn end(&self) -> Option<u8> {
-        self.end
-    }
-
     /// Executes some rows, up to one that must wait, and appends their answers to `out`. Returns false after the last
-    /// row. Callers then await [`Batch::synced`] and [`Batch::wait`].
-    pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) -> bool {
+    /// row. Callers then await [`Requests::synced`] and [`Requests::wait`].
+    pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> bool {
         let start = out.len();
         let frame = open_frame(out);
         for _ in 0..CHUNK_ROWS {
@@ -218,11 +197,11 @@ impl<'a> Batch<'a> {
                 self.end = Some(result_code::OK);
                 break;
             };
-            if !self.execute(&row, scratch, out) {
+            if !self.execute(&row, out) {
                 self.rows = before;
                 break;
             }
-            if Instant::now() > self.writes.deadline && self.rows.left > 0 {
+            if Instant::now() > self.requests.deadline && self.rows.left > 0 {
                 self.end = Some(result_code::TIMEOUT);
             }
         }
@@ -238,36 +217,8 @@ impl<'a> Batch<'a> {
         false
     }
 
-    /// Leaves the queue of the next row's record: while answers are synced and sent, no record waits.
-    pub(crate) fn leave_queue(&mut self) {
-        if let Some(write) = self.writes.write.as_mut().filter(|write| write.must_wait()) {
-            write.leave_queue();
-            self.writes.waits = false;
-        }
-    }
-
-    /// Waits until another try of the next row may succeed.
-    pub(crate) async fn wait(&mut self, stopping: &watch::Receiver<bool>) {
-        if let Some(write) = self.writes.write.as_mut().filter(|write| write.must_wait()) {
-            write.wait(stopping).await;
-        }
-    }
-
-    /// Waits until the rows' writes are as durable as their namespace promises. An error is the code of the answer.
-    pub(crate) async fn synced(&mut self) -> Result<(), u8> {
-        match &mut self.writes.write {
-            Some(write) => write.synced().await,
-            None => Ok(()),
-        }
-    }
-
     /// Executes a row. Returns false if the row must wait and be executed again.
-    fn execute(
-        &mut self,
-        row: &BatchRequestRow<'a>,
-        scratch: &mut Vec<u8>,
-        out: &mut ResponseBuffer<'_>,
-    ) -> bool {
+    fn execute(&mut self, row: &BatchRequestRow<'a>, out: &mut ResponseBuffer<'_>) -> bool {
         let Message {
             mut head,
             fields,
@@ -288,24 +239,14 @@ impl<'a> Batch<'a> {
                     digest: row.digest,
                     filter: own.as_ref().or(self.filter.as_ref()),
                     row: Some(row.index),
+                    served,
                 };
-                // A row that has waited was checked, and counted, before.
-                let refused = match self.writes.waits {
-                    true => None,
-                    false => self.access.command(served, &command).err(),
+                let from = (&mut self.access, &**served);
+                let Some(code) = self.requests.make(from, &command, out) else {
+                    out.truncate(start);
+                    return false;
                 };
-                let code = match (refused, command.verb()) {
-                    (Some(code), _) => command.refuse(code, out),
-                    (None, Verb::Read) => command.execute(served, scratch, out),
-                    (None, Verb::Write | Verb::Delete) => {
-                        let Some(code) = self.writes.execute(served, &command, scratch, out) else {
-                            out.truncate(start);
-                            return false;
-                        };
-                        code
-                    }
-                };
-                command.count(code, served);
+                command.count(code);
                 code
             }
             None => {
@@ -351,43 +292,6 @@ impl<'a> Batch<'a> {
             digests.push(row.digest);
         }
         fetch(name, &digests);
-    }
-}
-
-impl<'a> RowWrites<'a> {
-    /// Executes a row that writes. Returns the code of its answer; `None`: it must wait, or the rows before it must be synced.
-    fn execute(
-        &mut self,
-        served: &'a ServedNamespace,
-        command: &RecordCommand<'_>,
-        scratch: &mut Vec<u8>,
-        out: &mut ResponseBuffer<'_>,
-    ) -> Option<u8> {
-        let is_again = std::mem::replace(&mut self.waits, false);
-        if !is_again
-            && let Some(before) = &self.write
-            && !before.serves(served)
-        {
-            if before.is_unsynced() {
-                return None;
-            }
-            self.write = None;
-        }
-        let deadline = self.deadline;
-        let write = self
-            .write
-            .get_or_insert_with(|| WaitingWrite::begin(served, deadline));
-        let queued = match is_again {
-            true => Ok(()),
-            false => write.hold(command),
-        };
-        let code = match queued {
-            Err(code) => command.refuse(code, out),
-            Ok(()) if write.must_wait() && !is_again => 0,
-            Ok(()) => write.run(|| command.execute(served, scratch, out)),
-        };
-        self.waits = write.must_wait();
-        (!self.waits).then_some(code)
     }
 }
 

@@ -6,9 +6,9 @@ use super::fields::{Field, Fields};
 use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
+use super::reply::WireResults;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
-use super::results::WireResults;
 use super::served::ServedNamespace;
 use crate::engine::{DigestAddress, ReadTouch, RemoteRecord, WriteOutcome, WriteRefusal};
 use crate::operation::{Checked, Mode};
@@ -35,13 +35,14 @@ pub(crate) struct RecordCommand<'a> {
     pub(crate) filter: Option<&'a Expression>,
     /// The row of a batch; answers of rows name it.
     pub(crate) row: Option<u32>,
+    /// The namespace of the record.
+    pub(crate) served: &'a ServedNamespace,
 }
 
-/// A request about one record, with the place where it is executed.
+/// A request about one record, and how it names the record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordRequest<'r> {
     pub(crate) command: &'r RecordCommand<'r>,
-    pub(crate) served: &'r ServedNamespace,
     pub(crate) address: DigestAddress<'r>,
 }
 
@@ -50,7 +51,10 @@ pub(crate) type CommandAnswer = std::result::Result<AnswerHeader, CommandRefusal
 
 impl RecordCommand<'_> {
     pub(crate) const fn verb(&self) -> Verb {
-        self.head.verb()
+        match self.head.verb() {
+            Verb::Write if self.fields.has(Field::UdfPackage) => Verb::Function,
+            verb => verb,
+        }
     }
 
     pub(crate) fn set(&self) -> Result<&str> {
@@ -60,7 +64,7 @@ impl RecordCommand<'_> {
     /// Returns the user key. A key of an unsupported type is refused with code 16.
     pub(crate) fn key(&self) -> std::result::Result<Option<&[u8]>, CommandRefusal> {
         match self.fields.get(Field::Key) {
-            Some(key) if !is_key(key) => Err(CommandRefusal::Code(result_code::UNSUPPORTED)),
+            Some(key) if !is_key(key) => Err(result_code::UNSUPPORTED.into()),
             key => Ok(key),
         }
     }
@@ -70,11 +74,6 @@ impl RecordCommand<'_> {
         WritePolicy::default()
             .generation(self.generation())
             .total_timeout(Some(self.timeout()))
-    }
-
-    /// Whether it calls a function for the record.
-    pub(crate) fn calls_function(&self) -> bool {
-        self.verb() == Verb::Write && self.fields.has(Field::UdfPackage)
     }
 
     /// Reads among writes must be announced, and so must a read of all bins
@@ -114,7 +113,7 @@ impl RecordCommand<'_> {
     }
 
     /// How to write.
-    pub(crate) fn policy(&self, served: &ServedNamespace) -> Result<WritePolicy> {
+    pub(crate) fn policy(&self) -> Result<WritePolicy> {
         use RecordExistsAction::{CreateOnly, Replace, ReplaceOnly, Update, UpdateOnly};
         let head = &self.head;
         let action = if head.info2.contains(Info2::CREATE_ONLY) {
@@ -131,7 +130,7 @@ impl RecordCommand<'_> {
         Ok(WritePolicy::default()
             .record_exists_action(action)
             .generation(self.generation())
-            .expiration(expiration(head.ttl, served)?)
+            .expiration(expiration(head.ttl, self.served)?)
             .total_timeout(Some(self.timeout())))
     }
 
@@ -157,9 +156,9 @@ impl RecordCommand<'_> {
 
 impl RecordRequest<'_> {
     pub(crate) fn read(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        let (command, namespace) = (self.command, &self.served.namespace);
+        let (command, namespace) = (self.command, &self.command.served.namespace);
         let touch = read_touch(command.head.ttl);
-        let metadata = namespace.read_at(&self.address, command.filter, touch, |record| {
+        let metadata = namespace.read_at(&self.address, touch, |record| {
             self.read_record(record, reply)
         })?;
         Ok(found(&metadata))
@@ -192,7 +191,7 @@ impl RecordRequest<'_> {
             return reply.named_bins(view, names, command.mode());
         }
         let operations = operations_of(&command.head, &command.ops)?;
-        let namespace = &self.served.namespace;
+        let namespace = &self.command.served.namespace;
         let set_name = namespace.set_name_or(record.set_id(), self.address.set);
         let facts = namespace.facts(record, &set_name);
         Checked::new(&operations, command.mode())?
@@ -200,40 +199,28 @@ impl RecordRequest<'_> {
             .read_into(view, &mut command.results(reply))
     }
 
-    pub(crate) fn write(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
-        let Self {
-            command,
-            served,
-            address,
-        } = self;
+    pub(crate) fn write(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        let (command, address) = (self.command, &self.address);
+        let served = command.served;
         command.check_reads()?;
         let operations = operations_of(&command.head, &command.ops)?;
         let checked = Checked::new(&operations, command.mode())?;
-        let policy = command.policy(served)?;
+        let policy = command.policy()?;
         served.keeping_deleted(&address.digest, || {
+            let namespace = &served.namespace;
             if let Some(community) = &served.community {
-                let wanted = (address, command.filter);
-                community
-                    .check_write(&command.head, &served.namespace, wanted, &checked)
-                    .map_err(CommandRefusal::Code)?;
+                community.check_write(&command.head, namespace, address, &checked)?;
             }
             let results = &mut command.results(reply);
-            let (namespace, filter) = (&served.namespace, command.filter);
-            let outcome =
-                namespace.write_at(address, filter, &policy, &checked, scratch, results)?;
+            let outcome = namespace.write_at(address, &policy, &checked, results)?;
             Ok(wrote(&outcome))
         })
     }
 
     pub(crate) fn delete(&self) -> CommandAnswer {
-        let (served, policy) = (self.served, self.command.delete_policy());
+        let (served, policy) = (self.command.served, self.command.delete_policy());
         served.keeping_deleted(&self.address.digest, || {
-            let filter = self.command.filter;
-            served.namespace.delete_at(&self.address, filter, &policy)?;
+            served.namespace.delete_at(&self.address, &policy)?;
             Ok(AnswerHeader::code(result_code::OK))
         })
     }
@@ -284,6 +271,12 @@ impl CommandRefusal {
 impl<E: Into<WriteRefusal>> From<E> for CommandRefusal {
     fn from(refused: E) -> Self {
         Self::Refused(refused.into())
+    }
+}
+
+impl From<u8> for CommandRefusal {
+    fn from(code: u8) -> Self {
+        Self::Code(code)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::engine::{
 use crate::operation::{Checked, OperationResults};
 use crate::record::RecordView;
 use crate::value::FLAG_PERSIST_INDEX;
-use crate::{Digest, Error, Expression, Namespace, Result};
+use crate::{Digest, Error, Namespace, Result};
 
 /// A version of a record that was deleted, as the file has it behind its length in bytes: `u32`, little-endian.
 #[derive(Debug, Deserialize, Serialize)]
@@ -129,13 +129,13 @@ impl CommunityEdition {
         &self,
         head: &Head,
         namespace: &Namespace,
-        (address, filter): (&DigestAddress<'_>, Option<&Expression>),
+        address: &DigestAddress<'_>,
         operations: &Checked<'_>,
     ) -> std::result::Result<(), u8> {
         if !head.info2.contains(Info2::DURABLE_DELETE) {
             return Ok(());
         }
-        let read = namespace.read_at(address, filter, ReadTouch::Never, |record| {
+        let read = namespace.read_at(address, ReadTouch::Never, |record| {
             let set_name = namespace.set_name_or(record.set_id(), address.set);
             let facts = namespace.facts(record, &set_name);
             let (mut body, mut results) = (Vec::new(), OperationResults::default());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::bytes::UnreadBytes;
 use super::fields::{Field, Fields};
-use super::index::is_of;
+use super::index::component_for;
 use super::operation::bin_name;
 use super::result_code;
 use crate::Namespace;
@@ -60,7 +60,7 @@ impl IndexCondition {
                 .ok()
                 .and_then(|name| namespace.index_by_name(name))
                 // A range of another type finds nothing in it.
-                .filter(|index| has_type(index, kind)),
+                .filter(|index| component_for(&index.definition(), kind).is_some()),
             (None, Some(expression), None) if bin.is_empty() => {
                 find(IndexSource::Expression(expression.into()))
             }
@@ -82,12 +82,6 @@ impl IndexCondition {
     }
 }
 
-fn has_type(index: &Index, kind: IndexType) -> bool {
-    let definition = index.definition();
-    let component = super::index::component_of(&definition);
-    component.is_some_and(|component| is_of(&definition, &component.source, component.part, kind))
-}
-
 /// The index of a set, or else of all sets.
 fn find(
     namespace: &Namespace,
@@ -99,8 +93,12 @@ fn find(
     let all = namespace.all_indexes();
     let of_set = |set: &str| {
         let mut all = all.iter().filter(|index| index.set_name() == set);
-        all.find(|index| is_of(&index.definition(), source, part, kind))
-            .cloned()
+        let found = all.find(|index| {
+            let definition = index.definition();
+            let component = component_for(&definition, kind);
+            component.is_some_and(|one| one.source == *source && one.part == part)
+        });
+        found.cloned()
     };
     of_set(set).or_else(|| of_set(""))
 }

@@ -9,7 +9,7 @@
 //! }
 //! ```
 //!
-//! Parameters outside of [`PARAMETERS`] have no effect. [`ServerConfig::ignored`] lists the parameters of contexts in
+//! Parameters that [`ServerConfig::apply`] does not know have no effect. [`ServerConfig::ignored`] lists the parameters of contexts in
 //! [`PASSED_OVER`], which have no meaning for a store of one node; [`ServerConfig::unknown`] lists the rest.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,135 +18,37 @@ use std::time::Duration;
 use crate::record::KeyHash;
 use crate::{Durability, Error, NamespaceConfig, Result};
 
-/// Parts of the file that are about what one node in one process does not have, or does by itself.
-const PASSED_OVER: &[&str] = &[
-    "network.fabric",
-    "network.heartbeat",
-    "network.info",
-    "network.admin",
-    "logging",
-    "mod-lua",
-    "service.user",
-    "service.group",
-    "service.pidfile",
-    "service.run-as-daemon",
-    "service.work-directory",
-    "service.service-threads",
-    "service.migrate-threads",
-    "service.info-threads",
-    "service.node-id",
-    "service.node-id-interface",
-    "service.feature-key-file",
-    "namespace.replication-factor",
-    "namespace.memory-size",
-    "namespace.index-stage-size",
-    "namespace.sindex-stage-size",
-    "namespace.partition-tree-sprigs",
-    "namespace.high-water-memory-pct",
-    "namespace.high-water-disk-pct",
-    "namespace.stop-writes-pct",
-    "namespace.storage-engine.data-in-memory",
-    "namespace.storage-engine.read-page-cache",
-    "namespace.storage-engine.flush-size",
-    "namespace.storage-engine.write-block-size",
-    "namespace.storage-engine.max-write-cache",
-    "namespace.storage-engine.post-write-cache",
-    "namespace.storage-engine.post-write-queue",
-    "namespace.storage-engine.stop-writes-used-pct",
-    "namespace.storage-engine.stop-writes-avail-pct",
-];
-
-/// Applies the value of a parameter to the configuration.
-type Apply = fn(&mut ServerConfig, &str) -> std::result::Result<(), String>;
-
-/// The parameters that have an effect. A parameter of a namespace changes the last namespace that was begun.
-const PARAMETERS: &[(&str, Apply)] = &[
-    ("network.service.address", |config, value| {
-        config.host = match value {
-            "any" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            other => parsed(other)?,
-        };
-        Ok(())
-    }),
-    ("network.service.port", |config, value| {
-        set(&mut config.port, parsed(value))
-    }),
-    ("service.cluster-name", |config, value| {
-        set(&mut config.cluster_name, Ok(Some(value.to_owned())))
-    }),
-    ("service.proto-fd-max", |config, value| {
-        set(&mut config.max_connections, parsed(value).map(Some))
-    }),
-    ("service.proto-fd-idle-ms", |config, value| {
-        let ms: u64 = parsed(value)?;
-        let limit = (ms > 0).then(|| Duration::from_millis(ms));
-        set(&mut config.idle_timeout, Ok(limit))
-    }),
-    ("service.batch-max-requests", |config, value| {
-        set(&mut config.max_batch_rows, parsed(value))
-    }),
-    ("namespace.default-ttl", |config, value| {
-        let seconds = seconds(value)?;
-        let live = (seconds > 0).then(|| Duration::from_secs(seconds));
-        set(&mut config.namespace()?.default_time_to_live, Ok(live))
-    }),
-    ("namespace.nsup-period", |config, value| {
-        match seconds(value)? {
-            0 => config.list(|config| &mut config.no_expiry),
-            seconds => {
-                let period = Duration::from_secs(seconds);
-                set(&mut config.namespace()?.expiry_period, Ok(period))
-            }
-        }
-    }),
-    ("namespace.allow-ttl-without-nsup", |config, value| {
-        config.list_if(value, |config| &mut config.allow_expiry)
-    }),
-    ("namespace.strong-consistency", |config, value| {
-        config.list_if(value, |config| &mut config.strong_consistency)
-    }),
-    ("namespace.max-record-size", |config, value| {
-        set(&mut config.namespace()?.max_record_bytes, bytes(value))
-    }),
-    ("namespace.transaction-pending-limit", |config, value| {
-        let most = parsed(value).map(max_waiters);
-        set(&mut config.namespace()?.max_waiters, most)
-    }),
-    ("namespace.storage-engine.data-size", |config, value| {
-        set(&mut config.namespace()?.max_device_bytes, bytes(value))
-    }),
-    ("namespace.storage-engine.filesize", |config, value| {
-        set(&mut config.namespace()?.max_device_bytes, bytes(value))
-    }),
+/// Parts of the file that are about what one node in one process does not have, or does by itself: contexts, with parameters or
+/// contexts of theirs.
+const PASSED_OVER: &[(&str, &str)] = &[
+    ("network.", "fabric heartbeat info admin"),
+    ("", "logging mod-lua"),
     (
-        "namespace.storage-engine.defrag-lwm-pct",
-        |config, value| {
-            let percent = parsed(value);
-            set(&mut config.namespace()?.defrag_threshold_percent, percent)
-        },
+        "service.",
+        "user group pidfile run-as-daemon work-directory",
     ),
+    ("service.", "service-threads migrate-threads info-threads"),
+    ("service.", "node-id node-id-interface feature-key-file"),
     (
-        "namespace.storage-engine.commit-to-device",
-        |config, value| {
-            if truth(value)? {
-                config.namespace()?.durability = Durability::Commit;
-            }
-            Ok(())
-        },
+        "namespace.",
+        "replication-factor memory-size stop-writes-pct",
     ),
-    ("namespace.storage-engine.file", |config, _| {
-        config.list(|config| &mut config.files)
-    }),
-    ("namespace.storage-engine.device", |config, _| {
-        config.list(|config| &mut config.files)
-    }),
+    ("namespace.", "index-stage-size sindex-stage-size"),
+    ("namespace.", "partition-tree-sprigs"),
+    ("namespace.", "high-water-memory-pct high-water-disk-pct"),
+    (
+        "namespace.storage-engine.",
+        "data-in-memory read-page-cache",
+    ),
+    ("namespace.storage-engine.", "flush-size write-block-size"),
+    ("namespace.storage-engine.", "max-write-cache"),
+    (
+        "namespace.storage-engine.",
+        "post-write-cache post-write-queue",
+    ),
+    ("namespace.storage-engine.", "stop-writes-used-pct"),
+    ("namespace.storage-engine.", "stop-writes-avail-pct"),
 ];
-
-fn set<T>(field: &mut T, value: std::result::Result<T, String>) -> std::result::Result<(), String> {
-    *field = value?;
-    Ok(())
-}
 
 /// Aerospike's default.
 const TRANSACTION_PENDING_LIMIT: usize = 20;
@@ -315,44 +217,91 @@ impl ServerConfig {
             .map(|context| format!("{context}."))
             .collect();
         let (path, value) = (format!("{context}{name}"), value.join(" "));
-        if let Some((_, apply)) = PARAMETERS.iter().find(|(name, _)| *name == path) {
-            return apply(self, &value).map_err(|why| format!("{path} = \"{value}\": {why}"));
+        let wrong = |why| format!("{path} = \"{value}\": {why}");
+        if self.apply(&path, &value).map_err(wrong)? {
+            return Ok(());
         }
-        let passed_over = PASSED_OVER.iter().any(|prefix| {
-            path.strip_prefix(prefix)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        let passed_over = PASSED_OVER.iter().any(|(context, names)| {
+            path.strip_prefix(context).is_some_and(|rest| {
+                let name = rest.split_once('.').map_or(rest, |(name, _)| name);
+                names.split(' ').any(|known| known == name)
+            })
         });
         let text = format!("line {line}: {path} {value}");
-        if passed_over {
-            self.ignored.push(text);
-        } else {
-            self.unknown.push(text);
+        match passed_over {
+            true => self.ignored.push(text),
+            false => self.unknown.push(text),
         }
         Ok(())
     }
 
-    /// Puts the namespace that was begun last on a list.
-    fn list(&mut self, list: fn(&mut Self) -> &mut Vec<String>) -> std::result::Result<(), String> {
-        let name = self.namespace()?.name.clone();
-        list(self).push(name);
-        Ok(())
-    }
-
-    fn list_if(
-        &mut self,
-        value: &str,
-        list: fn(&mut Self) -> &mut Vec<String>,
-    ) -> std::result::Result<(), String> {
-        match truth(value)? {
-            true => self.list(list),
-            false => self.namespace().map(drop),
+    /// Applies a parameter that has an effect; false for another. A parameter of a namespace changes the last namespace that
+    /// was begun.
+    fn apply(&mut self, path: &str, value: &str) -> std::result::Result<bool, String> {
+        match path {
+            "network.service.address" => {
+                self.host = match value {
+                    "any" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                    "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    other => parsed(other)?,
+                }
+            }
+            "network.service.port" => self.port = parsed(value)?,
+            "service.cluster-name" => self.cluster_name = Some(value.to_owned()),
+            "service.proto-fd-max" => self.max_connections = Some(parsed(value)?),
+            "service.proto-fd-idle-ms" => {
+                let ms: u64 = parsed(value)?;
+                self.idle_timeout = (ms > 0).then(|| Duration::from_millis(ms));
+            }
+            "service.batch-max-requests" => self.max_batch_rows = parsed(value)?,
+            _ => match path.strip_prefix("namespace.") {
+                Some(name) => return self.apply_to_namespace(name, value),
+                None => return Ok(false),
+            },
         }
+        Ok(true)
     }
 
-    /// The namespace that was begun last.
-    fn namespace(&mut self) -> std::result::Result<&mut NamespaceConfig, String> {
+    fn apply_to_namespace(&mut self, name: &str, value: &str) -> std::result::Result<bool, String> {
         let last = self.namespaces.last_mut();
-        last.ok_or_else(|| "it belongs into a namespace".to_owned())
+        let namespace = last.ok_or("it belongs into a namespace");
+        match name {
+            "default-ttl" => {
+                let seconds = seconds(value)?;
+                let live = (seconds > 0).then(|| Duration::from_secs(seconds));
+                namespace?.default_time_to_live = live;
+            }
+            "nsup-period" => match seconds(value)? {
+                0 => self.no_expiry.push(namespace?.name.clone()),
+                seconds => namespace?.expiry_period = Duration::from_secs(seconds),
+            },
+            "allow-ttl-without-nsup" => {
+                let on = truth(value)?.then_some(namespace?.name.clone());
+                self.allow_expiry.extend(on);
+            }
+            "strong-consistency" => {
+                let on = truth(value)?.then_some(namespace?.name.clone());
+                self.strong_consistency.extend(on);
+            }
+            "max-record-size" => namespace?.max_record_bytes = bytes(value)?,
+            "transaction-pending-limit" => namespace?.max_waiters = max_waiters(parsed(value)?),
+            "storage-engine.data-size" | "storage-engine.filesize" => {
+                namespace?.max_device_bytes = bytes(value)?;
+            }
+            "storage-engine.defrag-lwm-pct" => {
+                namespace?.defrag_threshold_percent = parsed(value)?;
+            }
+            "storage-engine.commit-to-device" => {
+                if truth(value)? {
+                    namespace?.durability = Durability::Commit;
+                }
+            }
+            "storage-engine.file" | "storage-engine.device" => {
+                self.files.push(namespace?.name.clone());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }
 
@@ -392,15 +341,8 @@ pub(crate) fn seconds(value: &str) -> std::result::Result<u64, String> {
 }
 
 fn bytes(value: &str) -> std::result::Result<u64, String> {
-    with_unit(
-        value,
-        &[
-            ('k', 1 << 10),
-            ('m', 1 << 20),
-            ('g', 1 << 30),
-            ('t', 1 << 40),
-        ],
-    )
+    let bits = [('k', 10), ('m', 20), ('g', 30), ('t', 40)];
+    with_unit(value, &bits.map(|(unit, bits)| (unit, 1 << bits)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::watch;
 use tokio::time::timeout;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -20,8 +19,7 @@ use super::memory_budget::{ConnectionShare, FREE_BYTES, NoRoom};
 use super::response_buffer::ResponseBuffer;
 use super::security::Access;
 use super::shared::ServerShared;
-use super::stream::ResultStream;
-use super::waiting::told_to_stop;
+use super::stream::ClientStream;
 
 /// The buffer of requests begins with this, and returns to it after a large one.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -62,26 +60,19 @@ pub(crate) enum Closed {
 /// A connection.
 struct Connection<'s> {
     shared: &'s Arc<ServerShared>,
-    stream: ResultStream,
+    stream: Box<dyn ClientStream>,
     session: Session,
     /// Received bytes. Requests from `read` on are not executed yet.
     inbox: Vec<u8>,
     read: usize,
     outbox: ResponseBuffer<'s>,
-    /// Bodies of records under way.
-    scratch: Vec<u8>,
     memory: ConnectionShare<'s>,
-    stopping: watch::Receiver<bool>,
     /// Ends when the server stops. Kept over all requests, since a new one for each would cost two locks.
-    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send + 's>>,
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(
-    shared: Arc<ServerShared>,
-    stream: ResultStream,
-    stopping: watch::Receiver<bool>,
-) {
+pub(crate) async fn serve(shared: Arc<ServerShared>, stream: Box<dyn ClientStream>) {
     let ended = match (stream.socket().local_addr(), stream.socket().peer_addr()) {
         (Ok(local), Ok(peer)) => {
             let connection = Connection {
@@ -97,10 +88,8 @@ pub(crate) async fn serve(
                 inbox: Vec::with_capacity(BUFFER_BYTES),
                 read: 0,
                 outbox: ResponseBuffer::new(shared.budget.share()),
-                scratch: Vec::new(),
                 memory: shared.budget.share(),
-                stopped: Box::pin(told_to_stop(stopping.clone())),
-                stopping,
+                stopped: Box::pin(shared.told_to_stop()),
             };
             connection.run().await
         }
@@ -175,9 +164,6 @@ impl Connection<'_> {
             self.inbox = Vec::with_capacity(BUFFER_BYTES);
         }
         self.outbox.shrink();
-        if self.scratch.capacity() > FREE_BYTES {
-            self.scratch = Vec::new();
-        }
         let free = self.inbox.capacity() - self.inbox.len();
         if free == 0 || (self.inbox.len() > BUFFER_BYTES && free < BUFFER_BYTES) {
             let whole = Frame::peek(&self.inbox)
@@ -221,7 +207,7 @@ impl Connection<'_> {
     /// then stalls like one that sends nothing.
     async fn receive_rest(&mut self) -> Result<usize, Closed> {
         let from = self.inbox.len();
-        let stopped = told_to_stop(self.stopping.clone());
+        let stopped = self.shared.told_to_stop();
         let receive = async {
             loop {
                 if self.stream.read_buf(&mut self.inbox).await? == 0 {
@@ -243,7 +229,7 @@ impl Connection<'_> {
 
     /// Sends the answers that are there.
     async fn send(&mut self) -> Result<(), Closed> {
-        send(&mut self.stream, &mut self.outbox, &self.stopping).await
+        send(&mut *self.stream, &mut self.outbox, self.shared).await
     }
 
     async fn execute(&mut self, frame: Frame) -> Result<(), Closed> {
@@ -329,9 +315,9 @@ impl Connection<'_> {
 
 /// Sends all of `response_buffer` and empties it.
 async fn send(
-    stream: &mut ResultStream,
+    stream: &mut dyn ClientStream,
     outbox: &mut ResponseBuffer<'_>,
-    stopping: &watch::Receiver<bool>,
+    shared: &ServerShared,
 ) -> Result<(), Closed> {
     for chunk in outbox.chunks(STALL_BYTES) {
         // The usual answer fits into the socket's buffer; then no timer is needed.
@@ -343,7 +329,7 @@ async fn send(
         let rest = chunk.get(sent..).unwrap_or_default();
         if !rest.is_empty() {
             let stopped = async {
-                told_to_stop(stopping.clone()).await;
+                shared.told_to_stop().await;
                 tokio::time::sleep(STOP_GRACE).await;
             };
             let write = async {

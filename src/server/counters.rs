@@ -1,11 +1,108 @@
-//! Counts of requests by kind and outcome, and how long they took.
+//! Counters, which only rise, and gauges; requests by kind and outcome, and how long they took; queries by kind and end.
 
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::counter::Counter;
 use super::message::Verb;
-use super::query_counters::QueryCounters;
 use super::result_code;
+
+/// A count that many threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn count(&self) {
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts by a number, such as that of a kind.
+#[derive(Debug)]
+pub(crate) struct Counts<const N: usize>([Counter; N]);
+
+impl<const N: usize> Default for Counts<N> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl<const N: usize> Counts<N> {
+    pub(crate) fn add(&self, at: usize, more: u64) {
+        if let Some(counter) = self.0.get(at) {
+            counter.add(more);
+        }
+    }
+
+    pub(crate) fn get(&self, at: usize) -> u64 {
+        self.0.get(at).map_or(0, Counter::get)
+    }
+
+    pub(crate) fn all(&self) -> [u64; N] {
+        std::array::from_fn(|at| self.get(at))
+    }
+}
+
+/// Names and values, as statistics show them.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
+
+impl Pairs {
+    pub(crate) fn add(&mut self, key: impl Into<String>, value: impl Display) {
+        self.0.push((key.into(), value.to_string()));
+    }
+
+    pub(crate) fn add_all<K: Into<String>, V: Display>(
+        &mut self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) {
+        for (key, value) in pairs {
+            self.add(key, value);
+        }
+    }
+
+    /// `key=value` between semicolons.
+    pub(crate) fn text(&self) -> String {
+        let shown = self.0.iter().map(|(key, value)| format!("{key}={value}"));
+        shown.collect::<Vec<_>>().join(";")
+    }
+}
+
+/// How many of a kind there are at present.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(Arc<AtomicU64>);
+
+/// One of them, counted while it lives.
+#[derive(Debug)]
+pub(crate) struct Counted(Arc<AtomicU64>);
+
+impl Gauge {
+    /// Counts one more, unless there are `most`.
+    pub(crate) fn enter(&self, most: u64) -> Option<Counted> {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(&self.0));
+        (before < most).then_some(counted)
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,26 +129,19 @@ impl RequestOutcome {
 
 /// Counts by outcome.
 #[derive(Debug, Default)]
-pub(crate) struct ByOutcome([Counter; 5]);
+pub(crate) struct ByOutcome(Counts<5>);
 
 impl ByOutcome {
-    pub(crate) fn add_many(&self, outcome: RequestOutcome, count: u64) {
-        if let Some(counter) = self.0.get(outcome as usize) {
-            counter.add(count);
-        }
+    pub(crate) fn add(&self, outcome: RequestOutcome, count: u64) {
+        self.0.add(outcome as usize, count);
     }
 
     pub(crate) fn get(&self, outcome: RequestOutcome) -> u64 {
-        self.0.get(outcome as usize).map_or(0, Counter::get)
+        self.0.get(outcome as usize)
     }
 
     /// Adds the counts of a kind of request. Outcomes that are not counted apart are errors.
-    pub(super) fn add_to(
-        &self,
-        pairs: &mut Vec<(String, u64)>,
-        kind: &str,
-        apart: &[RequestOutcome],
-    ) {
+    pub(super) fn add_to(&self, pairs: &mut Pairs, kind: &str, apart: &[RequestOutcome]) {
         use RequestOutcome::{Error, FilteredOut, NotFound, Success, Timeout};
         let success = match kind.ends_with("udf") {
             true => "complete",
@@ -59,37 +149,14 @@ impl ByOutcome {
         };
         let others = [(FilteredOut, "filtered_out"), (NotFound, "not_found")];
         let (apart, errors): (Vec<_>, Vec<_>) = others
-            .map(|(outcome, name)| (outcome, name, self.get(outcome)))
             .into_iter()
-            .partition(|(outcome, ..)| apart.contains(outcome));
-        let errors: u64 = errors.iter().map(|(.., count)| count).sum();
-        let counts = [
-            (success, self.get(Success)),
-            ("error", self.get(Error) + errors),
-            ("timeout", self.get(Timeout)),
-        ];
-        let apart = apart.into_iter().map(|(_, name, count)| (name, count));
-        let counts = counts.into_iter().chain(apart);
-        pairs.extend(counts.map(|(name, count)| (format!("{kind}_{name}"), count)));
-    }
-}
-
-/// What a request about a record is counted as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestKind {
-    Read,
-    Write,
-    Delete,
-    /// A call of a user-defined function.
-    Function,
-}
-
-impl From<Verb> for RequestKind {
-    fn from(verb: Verb) -> Self {
-        match verb {
-            Verb::Read => Self::Read,
-            Verb::Write => Self::Write,
-            Verb::Delete => Self::Delete,
+            .partition(|(outcome, _)| apart.contains(outcome));
+        let errors: u64 = errors.iter().map(|(outcome, _)| self.get(*outcome)).sum();
+        pairs.add(format!("{kind}_{success}"), self.get(Success));
+        pairs.add(format!("{kind}_error"), self.get(Error) + errors);
+        pairs.add(format!("{kind}_timeout"), self.get(Timeout));
+        for (outcome, name) in apart {
+            pairs.add(format!("{kind}_{name}"), self.get(outcome));
         }
     }
 }
@@ -106,27 +173,24 @@ pub(crate) enum FunctionEffect {
 
 /// Counts of functions by effect.
 #[derive(Debug, Default)]
-pub(crate) struct FunctionEffects([Counter; 4]);
+pub(crate) struct FunctionEffects(Counts<4>);
 
 impl FunctionEffects {
     pub(crate) fn add(&self, effect: FunctionEffect) {
-        if let Some(counter) = self.0.get(effect as usize) {
-            counter.count();
-        }
+        self.0.add(effect as usize, 1);
     }
 
-    /// The counts, by their names behind `origin`.
-    fn by_name(&self, origin: &str) -> impl Iterator<Item = (String, u64)> {
+    fn add_to(&self, pairs: &mut Pairs, origin: &str) {
         let names = ["read_success", "write_success", "delete_success", "error"];
-        let named = names.into_iter().zip(&self.0);
-        named.map(move |(name, count)| (format!("{origin}_lang_{name}"), count.get()))
+        let names = names.map(|name| format!("{origin}_lang_{name}"));
+        pairs.add_all(names.into_iter().zip(self.0.all()));
     }
 }
 
 /// Counts of requests from one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginCounters {
-    /// By [`RequestKind`].
+    /// By [`Verb`].
     requests: [ByOutcome; 4],
     /// Of calls of functions.
     pub(crate) effects: FunctionEffects,
@@ -164,9 +228,9 @@ impl RequestCounters {
     }
 
     /// Counts a request by the code of its answer.
-    pub(crate) fn count(&self, kind: RequestKind, of_batch: bool, code: u8) {
+    pub(crate) fn count(&self, kind: Verb, of_batch: bool, code: u8) {
         if let Some(counters) = self.origin(of_batch).requests.get(kind as usize) {
-            counters.add_many(RequestOutcome::of(code), 1);
+            counters.add(RequestOutcome::of(code), 1);
         }
         let refusals = match code {
             result_code::GENERATION => &self.generation_refusals,
@@ -184,10 +248,9 @@ impl RequestCounters {
         }
     }
 
-    /// All counts by outcome, by their names. A kind of request has the outcomes that Aerospike
+    /// Adds all counts by outcome, by their names. A kind of request has the outcomes that Aerospike
     /// counts; one that it does not count apart is an error.
-    pub(crate) fn by_outcome(&self) -> Vec<(String, u64)> {
-        let mut pairs = Vec::new();
+    pub(crate) fn add_outcomes_to(&self, pairs: &mut Pairs) {
         // A write that found nothing has failed.
         let (of_writes, of_looks) = (
             &[RequestOutcome::FilteredOut][..],
@@ -201,24 +264,96 @@ impl RequestCounters {
         ];
         for (origin, counters) in [("client", &self.single), ("batch_sub", &self.rows)] {
             for ((kind, apart), counts) in kinds.iter().zip(&counters.requests) {
-                counts.add_to(&mut pairs, &format!("{origin}_{kind}"), apart);
+                counts.add_to(pairs, &format!("{origin}_{kind}"), apart);
             }
-            pairs.extend(counters.effects.by_name(origin));
+            counters.effects.add_to(pairs, origin);
         }
         for (kind, counts) in [
             ("udf_sub_udf", &self.background_functions),
             ("ops_sub_write", &self.background_operations),
         ] {
-            counts.add_to(&mut pairs, kind, of_writes);
+            counts.add_to(pairs, kind, of_writes);
         }
-        pairs.extend(self.background_effects.by_name("udf_sub"));
-        pairs
+        self.background_effects.add_to(pairs, "udf_sub");
+    }
+}
+
+/// What kind of query a job is. Each kind is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    /// Records are returned, within a second or so.
+    Short,
+    /// Records are returned.
+    Basic,
+    /// Operations are done on records, once the client is answered.
+    Background,
+    /// Records go through the stream of a function.
+    Aggregation,
+    /// A function is called for records, once the client is answered.
+    BackgroundFunction,
+}
+
+impl JobKind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Short | Self::Basic => "basic",
+            Self::Background => "background-ops",
+            Self::Aggregation => "aggregation",
+            Self::BackgroundFunction => "background-udf",
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobEnd {
+    Complete,
+    /// By an info command, by the end of the server, or by the time limit of a short query.
+    Aborted,
+    /// By an error that its client was told of.
+    Failed,
+    /// The client went away, or would not read.
+    Abandoned,
+}
+
+/// Counts of queries by how they ended.
+#[derive(Debug, Default)]
+pub(crate) struct QueryCounters([Counts<3>; 5]);
+
+impl QueryCounters {
+    /// Counts a query that has ended so.
+    pub(crate) fn add(&self, kind: JobKind, how: JobEnd) {
+        let outcome = match how {
+            JobEnd::Complete => 0,
+            JobEnd::Failed | JobEnd::Abandoned => 1,
+            JobEnd::Aborted => 2,
+        };
+        if let Some(counts) = self.0.get(kind as usize) {
+            counts.add(outcome, 1);
+        }
+    }
+
+    /// Adds all counts by Aerospike's names behind `pi_query` or `si_query`.
+    pub(crate) fn add_to(&self, pairs: &mut Pairs, index: &str) {
+        let kinds = ["short_basic", "long_basic", "ops_bg", "aggr", "udf_bg"];
+        for (kind, counts) in kinds.into_iter().zip(&self.0) {
+            let ended = match kind {
+                "short_basic" => "timeout",
+                _ => "abort",
+            };
+            let words = ["complete", "error", ended].map(|word| format!("{index}_{kind}_{word}"));
+            pairs.add_all(words.into_iter().zip(counts.all()));
+        }
     }
 }
 
 /// Counts of the node, over all namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCounters {
+    /// Connections that are open, were opened, and were refused.
+    pub(crate) open: Gauge,
+    pub(crate) opened: Counter,
+    pub(crate) refused: Counter,
     pub(crate) batches_begun: Counter,
     /// Batches that have ended.
     pub(crate) batches: ByOutcome,
@@ -235,7 +370,7 @@ pub(crate) struct NodeCounters {
 impl NodeCounters {
     /// How many batches were complete, have failed, and were too late.
     pub(crate) fn ended_batches(&self) -> [u64; 3] {
-        let all = self.batches.0.iter().map(Counter::get).sum::<u64>();
+        let all: u64 = self.batches.0.all().iter().sum();
         let complete = self.batches.get(RequestOutcome::Success);
         let late = self.batches.get(RequestOutcome::Timeout);
         [complete, all - complete - late, late]
@@ -249,7 +384,7 @@ impl NodeCounters {
 
     /// Counts the end of a batch by the code of its last message.
     pub(crate) fn end_batch(&self, code: u8) {
-        self.batches.add_many(RequestOutcome::of(code), 1);
+        self.batches.add(RequestOutcome::of(code), 1);
     }
 }
 
@@ -261,7 +396,7 @@ pub(crate) const LATENCY_BUCKETS: usize = 17;
 pub(crate) struct Latency {
     count: Counter,
     /// How many took longer than 2^n ms, and not longer than 2^(n+1); all else is in `count` only.
-    longer: [Counter; LATENCY_BUCKETS],
+    longer: Counts<LATENCY_BUCKETS>,
     micros: Counter,
 }
 
@@ -274,9 +409,7 @@ impl Latency {
         let over = took.as_millis();
         if over > 0 {
             let bucket = (over.ilog2() as usize).min(LATENCY_BUCKETS - 1);
-            if let Some(counter) = self.longer.get(bucket) {
-                counter.count();
-            }
+            self.longer.add(bucket, 1);
         }
     }
 
@@ -292,10 +425,10 @@ impl Latency {
 
     /// How many took at least 2^0, 2^1 .. 2^16 ms.
     pub(crate) fn at_least(&self) -> [u64; LATENCY_BUCKETS] {
-        let mut counts = [0; LATENCY_BUCKETS];
+        let mut counts = self.longer.all();
         let mut sum = 0;
-        for (count, counter) in counts.iter_mut().zip(&self.longer).rev() {
-            sum += counter.get();
+        for count in counts.iter_mut().rev() {
+            sum += *count;
             *count = sum;
         }
         counts
@@ -321,13 +454,18 @@ mod tests {
     #[test]
     fn requests_are_counted_by_kind_and_outcome() {
         let counters = RequestCounters::default();
-        counters.count(RequestKind::Read, false, result_code::NOT_FOUND);
-        counters.count(RequestKind::Write, true, result_code::RECORD_TOO_BIG);
-        counters.count(RequestKind::Write, false, result_code::GENERATION);
-        counters.count(RequestKind::Write, false, result_code::NOT_FOUND);
-        counters.count(RequestKind::Function, false, result_code::FILTERED_OUT);
-        let pairs = counters.by_outcome();
-        let of = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|it| it.1);
+        counters.count(Verb::Read, false, result_code::NOT_FOUND);
+        counters.count(Verb::Write, true, result_code::RECORD_TOO_BIG);
+        counters.count(Verb::Write, false, result_code::GENERATION);
+        counters.count(Verb::Write, false, result_code::NOT_FOUND);
+        counters.count(Verb::Function, false, result_code::FILTERED_OUT);
+        let mut pairs = Pairs::default();
+        counters.add_outcomes_to(&mut pairs);
+        let pairs = pairs.0.iter();
+        let of = |wanted: &str| {
+            let found = pairs.clone().find(|(name, _)| name == wanted);
+            found.map(|(_, count)| count.parse::<u64>().unwrap())
+        };
         assert_eq!(of("client_read_not_found"), Some(1));
         assert_eq!(of("batch_sub_write_error"), Some(1));
         // A write of a record that must be there, and a wrong generation: Aerospike has no count of
@@ -337,5 +475,30 @@ mod tests {
         assert_eq!(of("client_udf_filtered_out"), Some(1));
         assert_eq!(counters.generation_refusals.get(), 1);
         assert_eq!(counters.too_big_refusals.get(), 1);
+    }
+
+    #[test]
+    fn queries_are_counted_by_kind_and_end() {
+        let counters = QueryCounters::default();
+        for how in [JobEnd::Complete, JobEnd::Aborted] {
+            counters.add(JobKind::Short, how);
+        }
+        counters.add(JobKind::Basic, JobEnd::Aborted);
+        counters.add(JobKind::BackgroundFunction, JobEnd::Failed);
+        counters.add(JobKind::BackgroundFunction, JobEnd::Abandoned);
+        let mut pairs = Pairs::default();
+        counters.add_to(&mut pairs, "pi_query");
+        let found: Vec<_> = pairs.0.iter().filter(|(_, count)| count != "0").collect();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "pi_query_short_basic_complete",
+                "pi_query_short_basic_timeout",
+                "pi_query_long_basic_abort",
+                "pi_query_udf_bg_error"
+            ]
+        );
+        assert_eq!(pairs.0.len(), 15);
     }
 }

@@ -1,30 +1,21 @@
 //! A request about one record, from its parts to its answer.
 
 use super::command::{CommandAnswer, CommandRefusal, RecordCommand, RecordRequest};
-use super::counters::RequestKind;
 use super::message::{Info1, Verb};
 use super::modules::MODULE_SET;
-use super::ops::code;
 use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
-use super::served::ServedNamespace;
 use super::transaction::member;
 use super::transaction::part::TransactionPart;
 use crate::engine::{DigestAddress, WriteRefusal};
 use crate::value::ParticleType;
 
 impl RecordCommand<'_> {
-    /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
-    /// call. Returns the answer's code, which is not counted yet.
-    pub(crate) fn execute(
-        &self,
-        served: &ServedNamespace,
-        scratch: &mut Vec<u8>,
-        out: &mut ResponseBuffer<'_>,
-    ) -> u8 {
+    /// Executes the request and appends its answer, without a frame, to `out`. Returns the answer's code, which is not counted yet.
+    pub(crate) fn execute(&self, out: &mut ResponseBuffer<'_>) -> u8 {
         let mut reply = MessageReply::begin(out);
-        let answer = self.answer(served, scratch, &mut reply);
+        let answer = self.answer(&mut reply);
         let answer = answer.unwrap_or_else(|refused| {
             let answer = refused.answer();
             if reply.clear().is_err() {
@@ -39,12 +30,7 @@ impl RecordCommand<'_> {
                 }) => member::tell_version(&mut reply, stamp.get()),
                 CommandRefusal::Function(text) => {
                     // Without room for the text the code says enough.
-                    let _ = reply.op(
-                        code::READ,
-                        b"FAILURE",
-                        ParticleType::String,
-                        text.as_bytes(),
-                    );
+                    let _ = reply.bin(b"FAILURE", ParticleType::String, text.as_bytes());
                 }
                 _ => {}
             }
@@ -68,7 +54,8 @@ impl RecordCommand<'_> {
     }
 
     /// Counts a request that was answered with this code.
-    pub(crate) fn count(&self, code: u8, served: &ServedNamespace) {
+    pub(crate) fn count(&self, code: u8) {
+        let served = self.served;
         if served
             .transactions
             .counters
@@ -76,53 +63,42 @@ impl RecordCommand<'_> {
         {
             return;
         }
-        let kind = match self.verb() {
-            _ if self.calls_function() => RequestKind::Function,
-            verb => verb.into(),
-        };
-        served.counters.count(kind, self.row.is_some(), code);
+        served.counters.count(self.verb(), self.row.is_some(), code);
     }
 
-    fn answer(
-        &self,
-        served: &ServedNamespace,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    fn answer(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let request = RecordRequest {
             command: self,
-            served,
             address: DigestAddress {
                 digest: self.digest,
                 set: self.set()?,
                 key: self.key()?,
+                filter: self.filter,
             },
         };
         if request.changes_module() {
-            return Err(CommandRefusal::Code(result_code::FORBIDDEN));
+            return Err(result_code::FORBIDDEN.into());
         }
-        if let Some(community) = &served.community {
-            community
-                .check(&self.head, &self.fields, &self.ops)
-                .map_err(CommandRefusal::Code)?;
-            return request.answer_single(scratch, reply);
+        if let Some(community) = &self.served.community {
+            community.check(&self.head, &self.fields, &self.ops)?;
+            return request.answer_single(reply);
         }
         match TransactionPart::of(&self.head, &self.fields) {
             TransactionPart::None => {}
-            TransactionPart::Monitor => return request.answer_monitor(scratch, reply),
-            part => return request.answer_member(part, scratch, reply),
+            TransactionPart::Monitor => return request.answer_monitor(reply),
+            part => return request.answer_member(part, reply),
         }
         if self.verb() != Verb::Read {
             request.check_unlocked(None)?;
         }
-        request.answer_single(scratch, reply)
+        request.answer_single(reply)
     }
 }
 
 impl RecordRequest<'_> {
     /// Whether it writes a module: what the server knows of modules changes with what is stored.
     fn changes_module(&self) -> bool {
-        let (namespace, digest) = (&self.served.namespace, &self.address.digest);
+        let (namespace, digest) = (&self.command.served.namespace, &self.address.digest);
         match self.command.verb() {
             Verb::Read => false,
             // A delete without a set deletes the record of any.
@@ -132,22 +108,18 @@ impl RecordRequest<'_> {
                     matches!(met, Ok(Some(())))
                 })
             }
-            Verb::Write | Verb::Delete => self.address.set == MODULE_SET,
+            _ => self.address.set == MODULE_SET,
         }
     }
 
     /// Answers a request that is in no transaction.
-    fn answer_single(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    fn answer_single(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         match self.command.verb() {
             Verb::Delete => self.delete(),
-            Verb::Write if self.command.calls_function() => self.apply(scratch, reply),
-            Verb::Write => self.write(scratch, reply),
+            Verb::Function => self.apply(reply),
+            Verb::Write => self.write(reply),
             Verb::Read if self.command.head.info1.contains(Info1::READ) => self.read(reply),
-            Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
+            Verb::Read => Err(result_code::PARAMETER.into()),
         }
     }
 }

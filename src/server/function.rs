@@ -8,7 +8,6 @@ use super::command::{CommandAnswer, CommandRefusal, RecordRequest, expiration, f
 use super::counters::{FunctionEffect, FunctionEffects};
 use super::function_call::{FunctionCall, FunctionChange, RecordInput, key_value};
 use super::memory_budget::NoRoom;
-use super::ops::code;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
 use super::served::ServedNamespace;
@@ -17,7 +16,7 @@ use crate::operation::{Checked, Mode, OperationResults, operations};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::{Bins, Metadata};
 use crate::value::{ParticleType, write_answer};
-use crate::{Error, Expression, Value, WritePolicy};
+use crate::{Error, Value, WritePolicy};
 
 /// The most calls at once: each may take the memory of a state.
 const CALLS_MAX: u64 = 128;
@@ -30,7 +29,6 @@ const VALUE_HEAD_BYTES: usize = 64;
 pub(crate) struct RecordFunction<'a> {
     pub(crate) served: &'a ServedNamespace,
     pub(crate) call: &'a FunctionCall,
-    pub(crate) filter: Option<&'a Expression>,
     pub(crate) policy: &'a WritePolicy,
     pub(crate) effects: &'a FunctionEffects,
 }
@@ -50,7 +48,6 @@ impl RecordFunction<'_> {
         &self,
         address: &DigestAddress<'_>,
         ends: Instant,
-        scratch: &mut Vec<u8>,
         mut reserve: impl FnMut(usize) -> Result<(), NoRoom>,
     ) -> Result<Applied, CommandRefusal> {
         let functions = &self.served.functions;
@@ -75,7 +72,7 @@ impl RecordFunction<'_> {
             let kind = write_answer(&result.value, &mut value).map_err(Error::from)?;
             reserve(value.len() + VALUE_HEAD_BYTES)
                 .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
-            match self.write(address, met.as_ref(), result.change, scratch) {
+            match self.write(address, met.as_ref(), result.change) {
                 Ok(answer) => {
                     self.effects.add(effect);
                     return Ok(Applied {
@@ -91,7 +88,7 @@ impl RecordFunction<'_> {
 
     fn read(&self, address: &DigestAddress<'_>) -> Result<RecordInput, CommandRefusal> {
         let namespace = &self.served.namespace;
-        let read = namespace.read_at(address, self.filter, ReadTouch::Never, |record| {
+        let read = namespace.read_at(address, ReadTouch::Never, |record| {
             let set = namespace.set_name_or(record.set_id(), address.set);
             RecordInput::of(namespace, record, address.digest, &set)
         });
@@ -114,7 +111,6 @@ impl RecordFunction<'_> {
         address: &DigestAddress<'_>,
         met: Option<&Metadata>,
         change: FunctionChange,
-        scratch: &mut Vec<u8>,
     ) -> Result<AnswerHeader, CommandRefusal> {
         let served = self.served;
         if matches!(change, FunctionChange::None) {
@@ -150,18 +146,14 @@ impl RecordFunction<'_> {
                 }
                 let checked = Checked::new(&writes, Mode::empty())?;
                 let mut ignored = OperationResults::default();
-                let outcome = served.namespace.write_at(
-                    address,
-                    self.filter,
-                    &policy,
-                    &checked,
-                    scratch,
-                    &mut ignored,
-                )?;
+                let outcome =
+                    served
+                        .namespace
+                        .write_at(address, &policy, &checked, &mut ignored)?;
                 Ok(wrote(&outcome))
             }
             FunctionChange::None | FunctionChange::Remove => {
-                served.namespace.delete_at(address, self.filter, &policy)?;
+                served.namespace.delete_at(address, &policy)?;
                 Ok(AnswerHeader::default())
             }
         })
@@ -170,25 +162,20 @@ impl RecordFunction<'_> {
 
 impl RecordRequest<'_> {
     /// Calls a function for the record.
-    pub(crate) fn apply(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
-        let (command, served) = (self.command, self.served);
-        let call = FunctionCall::of(&command.fields).map_err(CommandRefusal::Code)?;
+    pub(crate) fn apply(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        let (command, served) = (self.command, self.command.served);
+        let call = FunctionCall::of(&command.fields)?;
         let function = RecordFunction {
             served,
             call: &call,
-            filter: command.filter,
-            policy: &command.policy(served)?,
+            policy: &command.policy()?,
             effects: &served.counters.origin(command.row.is_some()).effects,
         };
         let ends = Instant::now() + command.timeout();
         let reserve = |bytes| reply.reserve(bytes);
-        let applied = function.apply(&self.address, ends, scratch, reserve)?;
+        let applied = function.apply(&self.address, ends, reserve)?;
         let (kind, value) = applied.value;
-        reply.op(code::READ, b"SUCCESS", kind, &value)?;
+        reply.bin(b"SUCCESS", kind, &value)?;
         Ok(applied.answer)
     }
 }

@@ -8,7 +8,7 @@ use super::result_code;
 use crate::engine::RemoteRecord;
 use crate::record::{Bins, Metadata};
 use crate::value::{EncodePurpose, List, normalize_element};
-use crate::{Digest, Key, Namespace, Value};
+use crate::{Digest, Key, Namespace, Value, shard};
 
 /// A function that a client calls.
 #[derive(Debug)]
@@ -118,9 +118,5 @@ impl RecordInput {
 
 /// A user key as a value.
 pub(crate) fn key_value(stored: &[u8]) -> Option<Value> {
-    Some(match Key::from_stored(stored).ok()? {
-        Key::Integer(number) => Value::Int(number),
-        Key::String(text) => Value::String(text.into_owned()),
-        Key::Blob(bytes) => Value::Blob(bytes.into_owned()),
-    })
+    Key::from_stored(stored).ok().as_ref().map(shard::key_value)
 }

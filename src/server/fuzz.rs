@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::batch::Batch;
+use super::builder::Server;
 use super::command::RecordCommand;
 use super::compression;
 use super::fields::Field;
@@ -13,13 +14,13 @@ use super::message::{Info1, Message};
 use super::query::{self, QueryStep, Started};
 use super::response_buffer::ResponseBuffer;
 use super::security::{Access, Security, SecurityOptions};
-use super::shared::{ServerShared, ServiceOptions};
+use super::shared::ServerShared;
 use crate::{Digest, Expression, Result, Store};
 
 /// A server without a listener.
 #[derive(Debug)]
 pub struct FuzzTarget {
-    shared: ServerShared,
+    shared: Arc<ServerShared>,
     security: Arc<Security>,
 }
 
@@ -29,10 +30,10 @@ impl FuzzTarget {
     /// # Errors
     /// As when a server is started.
     pub fn new(store: &Store) -> Result<Self> {
-        let shared = ServerShared::new(store, &ServiceOptions::default(), 3000, None)?;
+        let shared = ServerShared::new(&Server::builder(store), 3000, None)?;
         let security = Security::open(store, &SecurityOptions::default())?;
         Ok(Self {
-            shared,
+            shared: Arc::new(shared),
             security: Arc::new(security),
         })
     }
@@ -96,7 +97,6 @@ impl FuzzTarget {
         let message = Message::parse(body)?;
         let fields = &message.fields;
         let mut out = ResponseBuffer::new(self.shared.budget.share());
-        let mut scratch = Vec::new();
         if message.head.info1.contains(Info1::BATCH) {
             let mut batch = Batch::start(
                 &self.shared,
@@ -104,15 +104,15 @@ impl FuzzTarget {
                 &message,
             )
             .ok()?;
-            while batch.step(&mut scratch, &mut out) {}
+            while batch.step(&mut out) {}
             return Some(unframed(&out));
         }
         let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
         let Some(digest) = fields.get(Field::Digest) else {
             match query::start(&self.shared, served, &message, "nobody", None).ok()? {
                 Started::Query(mut query) => while query.step(&mut out) == QueryStep::More {},
-                Started::Background(background) => background.run(&self.shared),
-                Started::Empty(_) => {}
+                Started::Background(query) => query.run_alone(),
+                Started::Empty => {}
             }
             return Some(unframed(&out));
         };
@@ -125,8 +125,9 @@ impl FuzzTarget {
             digest: Digest::new(digest.try_into().ok()?),
             filter: filter.as_ref(),
             row: None,
+            served,
         };
-        command.execute(served, &mut scratch, &mut out);
+        command.execute(&mut out);
         assert!(Message::parse(&out).is_some(), "an answer is malformed");
         Some(out.to_vec())
     }

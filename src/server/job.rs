@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::counter::Counter;
-use super::query_counters::{JobEnd, JobKind};
+use super::counters::{Counter, JobEnd, JobKind};
 use super::served::ServedNamespace;
 use crate::Error;
 

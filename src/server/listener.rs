@@ -1,31 +1,27 @@
 //! The server: its runtime, accepting connections, and stopping.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
+use super::builder::ServerBuilder;
 use super::connection;
 use super::metrics;
 #[cfg(feature = "monitor")]
 use super::security::Permissions;
-use super::security::{Security, SecurityOptions};
-use super::served::HoldConfig;
-use super::shared::{ServerShared, ServiceOptions};
+use super::security::Security;
+use super::shared::ServerShared;
 use super::stream::Acceptor;
-use super::waiting::told_to_stop;
-#[cfg(feature = "tls")]
-use crate::TlsIdentity;
-use crate::http::{Endpoint, EndpointOptions, resolve};
+use crate::http::{Endpoint, EndpointOptions};
 #[cfg(feature = "monitor")]
 use crate::monitor::MonitorLogin;
-use crate::setters::setters;
-use crate::{Error, Result, Store};
+use crate::{Error, Result};
 
 /// How long stopping waits for requests that are being executed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,28 +35,6 @@ const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
 /// How long accepting pauses when the process has no more files to open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Serves a store to Aerospike clients. Begin with [`Server::builder`].
-#[derive(Debug)]
-pub struct Server {
-    _private: (),
-}
-
-/// How a server is started. From [`Server::builder`].
-#[derive(Clone, Debug)]
-pub struct ServerBuilder {
-    store: Store,
-    listen: SocketAddr,
-    metrics: Option<SocketAddr>,
-    options: ServiceOptions,
-    security: Option<SecurityOptions>,
-    allows_remote: bool,
-    beside: Vec<SocketAddr>,
-    #[cfg(feature = "tls")]
-    listen_tls: Option<(SocketAddr, TlsIdentity)>,
-    #[cfg(feature = "tls")]
-    metrics_tls: Option<TlsIdentity>,
-}
-
 /// A running server. It is stopped by [`ServerHandle::stop`], or when the handle is dropped.
 #[derive(Debug)]
 pub struct ServerHandle {
@@ -68,177 +42,12 @@ pub struct ServerHandle {
     tls: Option<SocketAddr>,
     metrics: Option<Endpoint>,
     shared: Arc<ServerShared>,
-    stopping: watch::Sender<bool>,
     /// Ends when the last connection has.
     ended: Option<mpsc::Receiver<()>>,
     runtime: Option<Runtime>,
 }
 
-impl Server {
-    /// A server of a store, on a free port of 127.0.0.1 unless [`ServerBuilder::listen`] says otherwise.
-    ///
-    /// All namespaces that the store has when the server starts are served. They must hash keys as clients do, by
-    /// [`KeyHash::Ripemd160`](crate::record::KeyHash::Ripemd160).
-    ///
-    /// ```
-    /// use spikelet::{NamespaceConfig, Store};
-    /// use spikelet::record::KeyHash;
-    /// use spikelet::server::Server;
-    ///
-    /// # fn main() -> spikelet::Result<()> {
-    /// let mut config = NamespaceConfig::new("test");
-    /// config.key_hash = KeyHash::Ripemd160;
-    /// let store = Store::builder().namespace(config).open()?;
-    /// let server = Server::builder(&store).start()?;
-    /// println!("point a client at {}", server.addr());
-    /// server.stop();
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn builder(store: &Store) -> ServerBuilder {
-        ServerBuilder {
-            store: store.clone(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            metrics: None,
-            options: ServiceOptions::default(),
-            security: None,
-            allows_remote: false,
-            beside: Vec::new(),
-            #[cfg(feature = "tls")]
-            listen_tls: None,
-            #[cfg(feature = "tls")]
-            metrics_tls: None,
-        }
-    }
-}
-
 impl ServerBuilder {
-    /// Listens on this address; port 0 takes a free one.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if it names no address.
-    pub fn listen(mut self, addr: impl ToSocketAddrs) -> Result<Self> {
-        self.listen = resolve(addr)?;
-        Ok(self)
-    }
-
-    /// Serves metrics as text in Prometheus' form over HTTP on this address. Default: none.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if it names no address.
-    pub fn metrics(mut self, addr: impl ToSocketAddrs) -> Result<Self> {
-        self.metrics = Some(resolve(addr)?);
-        Ok(self)
-    }
-
-    /// Listens on this address, too, for encrypted connections.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if it names no address.
-    #[cfg(feature = "tls")]
-    pub fn listen_tls(mut self, addr: impl ToSocketAddrs, identity: TlsIdentity) -> Result<Self> {
-        self.listen_tls = Some((resolve(addr)?, identity));
-        Ok(self)
-    }
-
-    setters! {
-        /// Encrypts the connections of [`ServerBuilder::metrics`]. Default: plain.
-        #[cfg(feature = "tls")]
-        metrics_tls: TlsIdentity,
-    }
-
-    /// The most connections at once; more are closed as they come. Default: 15,000, Aerospike's.
-    #[must_use]
-    pub const fn max_connections(mut self, most: usize) -> Self {
-        self.options.max_connections = most;
-        self
-    }
-
-    /// Closes connections that send no request for this long. Default: never, Aerospike's.
-    #[must_use]
-    pub const fn idle_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.options.idle_timeout = limit;
-        self
-    }
-
-    /// The most rows of one batch; 0, the default: as many as fit into a message.
-    #[must_use]
-    pub const fn max_batch_rows(mut self, most: u32) -> Self {
-        self.options.max_batch_rows = most;
-        self
-    }
-
-    /// The name of the cluster, for clients that ask for one. Default: none.
-    #[must_use]
-    pub fn cluster_name(mut self, name: impl Into<String>) -> Self {
-        self.options.cluster_name = Some(name.into());
-        self
-    }
-
-    /// Refuses times to live in this namespace, as Aerospike does where `nsup-period` is 0.
-    #[must_use]
-    pub fn without_expiry(mut self, namespace: impl Into<String>) -> Self {
-        self.options.no_expiry.push(namespace.into());
-        self
-    }
-
-    /// Reports this namespace as strongly consistent, since some clients ask before they use transactions. Nothing else
-    /// changes: transactions work in every namespace, and every read sees the latest write. Default: not reported.
-    #[must_use]
-    pub fn strong_consistency(mut self, namespace: impl Into<String>) -> Self {
-        self.options.strongly_consistent.push(namespace.into());
-        self
-    }
-
-    /// Behaves as Aerospike's Community Edition where that differs from this server, for tests of programs that are to run
-    /// on it: transactions and durable deletes are refused with code 25, records that were deleted are back after a restart,
-    /// and a list with a persisted index is refused in a namespace in memory, where version 8.1.2 dies of it. Operations on
-    /// what a query finds behave as ever. Writes come one after the other. Default: it does not.
-    #[must_use]
-    pub const fn like_ce(mut self) -> Self {
-        self.options.like_ce = true;
-        self
-    }
-
-    /// Has every write of a client to these sets, or to any if none is named, keep its record for this long before it is executed, so
-    /// that clients meet `KEY_BUSY` (error 14) as on a busy cluster: a rehearsal. Writers of a record wait in order, as many as
-    /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long as their timeouts say. Reads and other records
-    /// do not wait; writers inside this process and queries in the background wait for a held record as for any writer. Default: nothing is kept.
-    #[must_use]
-    pub fn hold_writes(mut self, time: Duration, sets: &[&str]) -> Self {
-        self.options.hold = Some(HoldConfig {
-            time,
-            sets: sets.iter().map(|set| (*set).into()).collect(),
-        });
-        self
-    }
-
-    setters! {
-        /// Asks clients who they are, and lets each user do what its roles allow: [`SecurityOptions`].
-        /// The first user is `admin`, who may create others. Users and roles are kept with the first
-        /// namespace of the store, and count for all. Default: everybody may do everything, and the
-        /// server listens on this machine only.
-        security: SecurityOptions,
-    }
-
-    /// Lets a server without [`ServerBuilder::security`] listen on an address that other machines
-    /// reach: each of them may read, change and delete all records. Default: refused.
-    #[must_use]
-    pub const fn allow_remote_without_security(mut self) -> Self {
-        self.allows_remote = true;
-        self
-    }
-
-    /// The program will show the store at this address, too, such as by a
-    /// [`Monitor`](crate::monitor::Monitor): [`ServerBuilder::start`] refuses it as it refuses an
-    /// address of the server. May be called several times.
-    #[must_use]
-    pub fn beside(mut self, addr: SocketAddr) -> Self {
-        self.beside.push(addr);
-        self
-    }
-
     /// Starts the server on threads of its own. It answers when this returns.
     ///
     /// # Errors
@@ -253,8 +62,8 @@ impl ServerBuilder {
         let listeners = self.listeners()?;
         let own = listeners.iter().map(|(addr, _)| *addr);
         let own: Vec<SocketAddr> = own.chain(self.metrics).collect();
-        for addr in own.into_iter().chain(self.beside) {
-            check_reach(addr, security.as_ref(), self.allows_remote)?;
+        for addr in own.iter().chain(&self.beside) {
+            check_reach(*addr, security.as_ref(), self.allows_remote)?;
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("spikelet-server")
@@ -272,55 +81,44 @@ impl ServerBuilder {
         let mut addrs = bound.iter().map(|(addr, ..)| *addr);
         let addr = addrs.next().unwrap_or(self.listen);
         let tls = addrs.next();
-        let shared = Arc::new(ServerShared::new(
-            &self.store,
-            &self.options,
-            addr.port(),
-            security,
-        )?);
-        let (stopping, watching) = watch::channel(false);
+        let shared = Arc::new(ServerShared::new(&self, addr.port(), security)?);
         let (alive, ended) = mpsc::channel(1);
         let metrics_options = EndpointOptions {
             name: "spikelet-metrics",
             checks_host: false,
             #[cfg(feature = "tls")]
-            tls: self.metrics_tls,
+            tls: self.metrics_tls.clone(),
         };
         let serve_metrics = |addr| metrics::serve(&shared, addr, &metrics_options);
         let metrics = self.metrics.map(serve_metrics).transpose()?;
         runtime.spawn(end_transactions(Arc::clone(&shared)));
         for (addr, listener, acceptor) in bound {
-            let (shared, watching, alive) = (Arc::clone(&shared), watching.clone(), alive.clone());
             tracing::info!(%addr, ?acceptor, node = %shared.node, "listening");
-            runtime.spawn(accept(shared, (listener, acceptor), watching, alive));
+            let (shared, alive) = (Arc::clone(&shared), alive.clone());
+            runtime.spawn(accept(shared, (listener, acceptor), alive));
         }
         Ok(ServerHandle {
             addr,
             tls,
             metrics,
             shared,
-            stopping,
             ended: Some(ended),
             runtime: Some(runtime),
         })
     }
-}
 
-impl ServerBuilder {
     /// Where to listen, and how connections begin there: plain ones, then encrypted ones.
     #[cfg_attr(
         not(feature = "tls"),
         expect(clippy::unnecessary_wraps, reason = "as with TLS")
     )]
     fn listeners(&self) -> Result<Vec<(SocketAddr, Acceptor)>> {
-        let plain = [(self.listen, Acceptor::default())];
-        let listeners = Vec::from(plain);
+        let plain = (self.listen, Acceptor::default());
         #[cfg(feature = "tls")]
         if let Some((addr, identity)) = &self.listen_tls {
-            let encrypted = (*addr, Acceptor::tls(identity)?);
-            return Ok(listeners.into_iter().chain([encrypted]).collect());
+            return Ok(vec![plain, (*addr, Acceptor::tls(identity)?)]);
         }
-        Ok(listeners)
+        Ok(vec![plain])
     }
 }
 
@@ -349,14 +147,14 @@ impl ServerHandle {
     /// How many connections are open.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.shared.connections.open.get()
+        self.shared.counters.open.get()
     }
 
     /// Returns a count of the open connections for [`MonitorBuilder::connections`](crate::monitor::MonitorBuilder::connections).
     #[cfg(feature = "monitor")]
     pub fn connection_count(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
-        move || shared.connections.open.get()
+        move || shared.counters.open.get()
     }
 
     /// Returns a check of logins for
@@ -389,10 +187,8 @@ impl ServerHandle {
         let (Some(runtime), Some(mut ended)) = (self.runtime.take(), self.ended.take()) else {
             return;
         };
-        self.shared.closing.store(true, Ordering::Relaxed);
         self.metrics = None;
-        // Sending fails if no task listens any more; then there is nothing to stop.
-        let _ = self.stopping.send(true);
+        self.shared.close();
         // On a thread of its own, since the caller may be one of another runtime, which must not be blocked by ours.
         let wait = move || {
             let all_ended = async { tokio::time::timeout(STOP_TIMEOUT, ended.recv()).await };
@@ -418,7 +214,7 @@ async fn end_transactions(shared: Arc<ServerShared>) {
     loop {
         ticks.tick().await;
         for served in &shared.namespaces {
-            served.transactions.expire_due(&served.namespace);
+            served.transactions.expire_due();
         }
     }
 }
@@ -427,16 +223,15 @@ async fn end_transactions(shared: Arc<ServerShared>) {
 async fn accept(
     shared: Arc<ServerShared>,
     (listener, acceptor): (TcpListener, Acceptor),
-    mut stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
 ) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopping.changed() => return,
+            () = shared.told_to_stop() => return,
         };
         match accepted {
-            Ok((stream, _)) => open(&shared, (stream, &acceptor), &stopping, &alive),
+            Ok((stream, _)) => open(&shared, (stream, &acceptor), &alive),
             // The client is gone already, or there are no more files to open: others must close first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -449,26 +244,24 @@ async fn accept(
 fn open(
     shared: &Arc<ServerShared>,
     (stream, acceptor): (TcpStream, &Acceptor),
-    stopping: &watch::Receiver<bool>,
     alive: &mpsc::Sender<()>,
 ) {
-    let connections = &shared.connections;
+    let counters = &shared.counters;
     let most = shared.limits.max_connections.load(Ordering::Relaxed);
-    let Some(open) = connections.open.enter(most) else {
-        connections.refused.count();
+    let Some(open) = counters.open.enter(most) else {
+        counters.refused.count();
         tracing::warn!("too many connections: one is refused");
         return;
     };
-    connections.opened.count();
-    let (shared, stopping, alive) = (Arc::clone(shared), stopping.clone(), alive.clone());
-    let acceptor = acceptor.clone();
+    counters.opened.count();
+    let (shared, alive, acceptor) = (Arc::clone(shared), alive.clone(), acceptor.clone());
     tokio::spawn(async move {
         let begun = tokio::select! {
             begun = acceptor.begin(stream) => Some(begun),
-            () = told_to_stop(stopping.clone()) => None,
+            () = shared.told_to_stop() => None,
         };
         match begun {
-            Some(Ok(stream)) => connection::serve(shared, stream, stopping).await,
+            Some(Ok(stream)) => connection::serve(shared, stream).await,
             Some(Err(error)) => {
                 tracing::warn!(%error, "a connection is not encrypted as it must be")
             }

@@ -82,10 +82,12 @@ pub(crate) enum Verb {
     Read,
     Write,
     Delete,
+    /// A call of a user-defined function.
+    Function,
 }
 
 impl Head {
-    /// The kind of request.
+    /// The kind of request, if it calls no function.
     pub(crate) const fn verb(&self) -> Verb {
         if !self.info2.contains(Info2::WRITE) {
             Verb::Read
@@ -118,7 +120,7 @@ impl<'a> Message<'a> {
     pub(crate) fn parse(body: &'a [u8]) -> Option<Self> {
         let mut cursor = UnreadBytes(body);
         let _header_len = cursor.u8()?;
-        let head = Head {
+        let mut head = Head {
             info1: Info1::from_bits_retain(cursor.u8()?),
             info2: Info2::from_bits_retain(cursor.u8()?),
             info3: Info3::from_bits_retain(cursor.u8()?),
@@ -126,12 +128,8 @@ impl<'a> Message<'a> {
             ..Head::default()
         };
         let _result_code = cursor.u8()?;
-        let head = Head {
-            generation: cursor.u32()?,
-            ttl: cursor.u32()?,
-            timeout_ms: cursor.u32()?,
-            ..head
-        };
+        (head.generation, head.ttl) = (cursor.u32()?, cursor.u32()?);
+        head.timeout_ms = cursor.u32()?;
         let (field_count, op_count) = (cursor.u16()?, cursor.u16()?);
         let fields = Fields::parse(&mut cursor, field_count)?;
         let ops = Ops::parse(&mut cursor, op_count)?;

@@ -50,16 +50,12 @@ fn may_read(shared: &ServerShared, request: &HttpRequest<'_>, peer: IpAddr) -> b
 /// All metrics.
 fn render(shared: &ServerShared) -> String {
     let mut metrics = MetricsText::default();
-    let cluster = shared.cluster_name.as_deref().unwrap_or("null");
-    let node = format!(
-        "cluster_name=\"{}\",service=\"{}\"",
-        escaped(cluster),
-        escaped(&shared.node)
-    );
+    let cluster = escaped(shared.cluster_name());
+    let node = format!("cluster_name=\"{cluster}\",service=\"{}\"", shared.node);
     let up = format!("{node},build=\"{BUILD}\"");
     metrics.add("aerospike_node_up", "gauge", &up, 1);
-    for (key, value) in node_statistics(shared) {
-        if let Some(value) = number(&value) {
+    for (key, value) in &node_statistics(shared).0 {
+        if let Some(value) = number(value) {
             let name = format!("aerospike_node_stats_{key}");
             metrics.add(&name, kind(key), &node, value);
         }
@@ -78,7 +74,7 @@ fn render_namespaces(shared: &ServerShared, node: &str, metrics: &mut MetricsTex
     let all: Vec<_> = shared
         .namespaces
         .iter()
-        .map(|served| (labels_of(node, served), namespace_statistics(served)))
+        .map(|served| (labels_of(node, served), namespace_statistics(served).0))
         .collect();
     let keys = all.first().map_or(&[][..], |(_, pairs)| pairs);
     for (at, (key, _)) in keys.iter().enumerate() {

@@ -5,7 +5,7 @@ use super::ops::{Ops, WireOp, code};
 use crate::call::CallSystem;
 use crate::operation::{JoinEnd, Operation, operations};
 use crate::record::BinName;
-use crate::value::{ParticleType, from_wire};
+use crate::value::{ParticleType, check_wire_scalar, from_wire};
 use crate::{Error, Result};
 
 /// The operations of a request that writes, or that reads by more than names.
@@ -55,23 +55,9 @@ pub(crate) fn bin_name(name: &[u8]) -> Result<BinName> {
 /// The type of an operation's value, if the value can be of it: sizes are a question of the request (code 4), contents are
 /// judged when they are written.
 fn value_type(op: &WireOp<'_>) -> Result<ParticleType> {
-    let kind =
-        ParticleType::from_number(op.kind).map_err(|error| Error::parameter(error.to_string()))?;
-    let fits = match kind {
-        ParticleType::Integer => matches!(op.value.len(), 1 | 2 | 4 | 8),
-        ParticleType::Float => op.value.len() == size_of::<f64>(),
-        ParticleType::Bool => matches!(op.value, [0 | 1]),
-        _ => true,
-    };
-    if fits {
-        Ok(kind)
-    } else {
-        Err(Error::parameter(format!(
-            "{} bytes are no {}",
-            op.value.len(),
-            kind.name()
-        )))
-    }
+    let kind = ParticleType::from_number(op.kind);
+    let kind = kind.and_then(|kind| check_wire_scalar(kind, op.value).map(|()| kind));
+    kind.map_err(|error| Error::parameter(error.to_string()))
 }
 
 /// The operand of an operation, in its stored form.

@@ -13,24 +13,25 @@ pub(crate) use start::{Started, start};
 
 use self::projection::{Projection, project};
 use self::stream::{StreamState, tell_failure};
-use super::command::found;
+use super::background::{ChangeKind, RecordChange};
+use super::command::{CommandRefusal, found};
+use super::counters::{JobEnd, JobKind, RequestOutcome};
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::function_call::RecordInput;
 use super::job::Job;
 use super::memory_budget::NoRoom;
 use super::modules::MODULE_SET;
-use super::query_counters::{JobEnd, JobKind};
 use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use super::transaction::part::MONITOR_SET;
-use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
+use crate::engine::{NextEntry, PartitionQuery, RemoteRecord, WriteRefusal};
 use crate::operation::Mode;
 use crate::rate_limit::Pace;
-use crate::{Digest, Expression, Namespace};
+use crate::{Digest, Error, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -41,17 +42,14 @@ const CHUNK_ENTRIES: usize = 64 << 10;
 /// The most records that a query reads between two checks of the client, whether it returns them or not.
 const CHUNK_RECORDS: usize = 4096;
 
-/// How long records go through the stream of a function between two looks at the client.
-const STREAM_CHUNK_TIME: Duration = Duration::from_millis(100);
+/// How long records go through the stream of a function, or are changed, between two looks at the client.
+const CHUNK_TIME: Duration = Duration::from_millis(100);
 
 /// A query under way.
-pub(crate) struct WireQuery<'a> {
-    shared: &'a ServerShared,
-    records: MetRecords<'a>,
-    projection: Projection,
-    mode: Mode,
-    /// The function that records are sent through instead of to the client.
-    stream: Option<StreamState>,
+pub(crate) struct WireQuery {
+    shared: Arc<ServerShared>,
+    records: MetRecords,
+    work: QueryWork,
     /// Whether all records have been met.
     is_exhausted: bool,
     /// How many more records may be returned.
@@ -61,11 +59,22 @@ pub(crate) struct WireQuery<'a> {
     deadline: Option<Instant>,
 }
 
+/// What a query does with its records.
+enum QueryWork {
+    /// They are returned.
+    Project(Projection, Mode),
+    /// They go through the stream of a function, whose values are returned.
+    Stream(StreamState),
+    /// They are changed, once the client is answered.
+    Change(RecordChange),
+}
+
 /// The records that a query meets.
-struct MetRecords<'a> {
-    served: &'a ServedNamespace,
+struct MetRecords {
+    served: Arc<ServedNamespace>,
     source: PartitionQuery,
-    is_of_all_sets: bool,
+    /// Whether records of the server's own sets are passed over.
+    hides_own: bool,
     filter: Option<Expression>,
     set_name: LastSet,
     job: Arc<Job>,
@@ -92,13 +101,26 @@ enum Visited {
     NoRoom,
 }
 
-impl WireQuery<'_> {
+impl WireQuery {
     /// Appends some records to `out`, or the values of a function's stream.
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
-        match &self.stream {
-            None => self.advance(out),
+        match &self.work {
             // A function may take long: another thread serves the connections of this one meanwhile.
-            Some(_) => block_in_place(|| self.advance(out)),
+            QueryWork::Stream(_) => block_in_place(|| self.advance(out)),
+            QueryWork::Project(..) | QueryWork::Change(_) => self.advance(out),
+        }
+    }
+
+    /// Runs to the end on this thread, for no client.
+    pub(crate) fn run_alone(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut nobody = ResponseBuffer::new(shared.budget.share());
+        loop {
+            match self.step(&mut nobody) {
+                QueryStep::Done => return,
+                QueryStep::More => {}
+                QueryStep::Wait(time) => std::thread::sleep(time),
+            }
         }
     }
 
@@ -123,9 +145,14 @@ impl WireQuery<'_> {
         let mut entries = CHUNK_ENTRIES;
         let mut wait = None;
         let began = Instant::now();
-        let mut no_room = false;
-        let mut failure = None;
+        let mut ended = None;
+        let udf_failed = (JobEnd::Failed, result_code::UDF);
+        let takes_time = !matches!(self.work, QueryWork::Project(..));
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
+            let is_chunk = || self.records.job.is_aborted() || began.elapsed() > CHUNK_TIME;
+            if takes_time && records > 0 && is_chunk() {
+                break;
+            }
             wait = self.pace.wait();
             if wait.is_some() {
                 self.records.job.throttled.count();
@@ -136,49 +163,58 @@ impl WireQuery<'_> {
             let (digest, value) = match source.advance(&mut entries, &mut damaged) {
                 NextEntry::Found { digest, value } => (digest, value),
                 NextEntry::Paused => break,
+                NextEntry::Failed(error) => {
+                    job.fail(&error);
+                    ended = Some((JobEnd::Aborted, result_code::ABORTED));
+                    break;
+                }
                 NextEntry::End => {
                     self.is_exhausted = true;
                     break;
                 }
             };
             records += 1;
-            if self.stream.is_some() && began.elapsed() > STREAM_CHUNK_TIME {
-                // This record is the last of the chunk.
-                records = CHUNK_RECORDS;
-            }
-            let visited = match self.stream {
-                None => self.visit(&digest, value, out),
-                Some(_) => match self.send_through(&digest, out) {
+            let visited = match &mut self.work {
+                QueryWork::Project(projection, mode) => {
+                    self.records
+                        .project((projection, *mode), &digest, value, out)
+                }
+                QueryWork::Stream(stream) => match self.records.send_to(stream, &digest, out) {
                     Ok(visited) => visited,
                     Err(text) => {
-                        failure = Some(text);
+                        tell_failure(&text, out);
+                        ended = Some(udf_failed);
                         break;
                     }
                 },
+                QueryWork::Change(change) => {
+                    self.pace.count();
+                    self.records.change(change, &digest)
+                }
             };
             match visited {
                 Visited::Returned => {
                     self.left -= 1;
-                    self.pace.count();
+                    if !matches!(self.work, QueryWork::Change(_)) {
+                        self.pace.count();
+                    }
                     self.records.job.succeeded.count();
                 }
                 Visited::Passed => {}
                 Visited::NoRoom => {
-                    no_room = true;
+                    ended = Some((JobEnd::Failed, result_code::OVERLOAD));
                     break;
                 }
             }
         }
-        if (self.is_exhausted || self.left == 0)
-            && failure.is_none()
-            && let Some(stream) = &mut self.stream
-            && let Err(text) = stream.advance(self.records.served, None, out)
+        let is_done = self.is_exhausted || self.left == 0;
+        if is_done
+            && ended.is_none()
+            && let QueryWork::Stream(stream) = &mut self.work
+            && let Err(text) = stream.advance(&self.records.served, None, out)
         {
-            failure = Some(text);
-        }
-        let failed = failure.is_some();
-        if let Some(text) = failure {
             tell_failure(&text, out);
+            ended = Some(udf_failed);
         }
         let bytes = out.len() - start;
         if bytes > FRAME_HEADER_BYTES {
@@ -187,21 +223,15 @@ impl WireQuery<'_> {
         } else {
             out.truncate(start);
         }
-        let at_once = (usize::from(self.is_exhausted), 1);
-        let (done, all) = self.records.source.partitions_begun().unwrap_or(at_once);
+        let begun = self.records.source.partitions_begun();
+        let begun = begun.filter(|_| !self.is_exhausted);
+        let (done, all) = begun.unwrap_or((usize::from(self.is_exhausted), 1));
         self.records.job.progress(done, all);
-        if failed {
-            return self.end(JobEnd::Failed, result_code::UDF, out);
-        }
-        if no_room {
-            return self.end(JobEnd::Failed, result_code::OVERLOAD, out);
-        }
-        match wait {
-            _ if self.is_exhausted || self.left == 0 => {
-                self.end(JobEnd::Complete, result_code::OK, out)
-            }
-            Some(time) => QueryStep::Wait(time),
-            None => QueryStep::More,
+        match (ended, wait) {
+            (Some((how, code)), _) => self.end(how, code, out),
+            (None, _) if is_done => self.end(JobEnd::Complete, result_code::OK, out),
+            (None, Some(time)) => QueryStep::Wait(time),
+            (None, None) => QueryStep::More,
         }
     }
 
@@ -212,17 +242,18 @@ impl WireQuery<'_> {
         self.records.job.finish(how);
         QueryStep::Done
     }
+}
 
+impl MetRecords {
     /// Appends a record if it still exists, passes the filter and has a result for the projection.
-    fn visit(
+    fn project(
         &mut self,
+        (projection, mode): (&Projection, Mode),
         digest: &Digest,
         index_value: Option<i64>,
         out: &mut ResponseBuffer<'_>,
     ) -> Visited {
-        let namespace = &self.records.served.namespace;
-        let (projection, mode) = (&self.projection, self.mode);
-        let visited = self.records.lend(digest, |record, set| {
+        let visited = self.lend(digest, |namespace, record, set| {
             let facts = namespace.facts(record, set);
             let mut reply = MessageReply::begin(out);
             reply.field(Field::Namespace, namespace.name().as_bytes());
@@ -255,36 +286,53 @@ impl WireQuery<'_> {
         visited.unwrap_or(Visited::Passed)
     }
 
-    /// Sends a record through the stream of the function. Otherwise the text for the client.
-    fn send_through(
+    /// Sends a record through the stream of a function. Otherwise the text for the client.
+    fn send_to(
         &mut self,
+        stream: &mut StreamState,
         digest: &Digest,
         out: &mut ResponseBuffer<'_>,
     ) -> Result<Visited, String> {
-        let served = self.records.served;
-        let taken = self.records.lend(digest, |record, set| {
-            RecordInput::of(&served.namespace, record, *digest, set)
+        let taken = self.lend(digest, |namespace, record, set| {
+            RecordInput::of(namespace, record, *digest, set)
         });
-        let taken = taken.and_then(|taken| self.records.noted(taken));
-        let (Some(record), Some(stream)) = (taken, &mut self.stream) else {
+        let Some(record) = taken.and_then(|taken| self.noted(taken)) else {
             return Ok(Visited::Passed);
         };
-        stream.advance(served, Some(record), out)?;
+        stream.advance(&self.served, Some(record), out)?;
         Ok(Visited::Returned)
     }
-}
 
-impl MetRecords<'_> {
+    /// Changes a record.
+    fn change(&mut self, change: &mut RecordChange, digest: &Digest) -> Visited {
+        // Not while it is lent: the change locks it.
+        let Some(set) = self.lend(digest, |_, _, set| set.to_owned()) else {
+            return Visited::Passed;
+        };
+        let failed = match change.make(&self.served, *digest, &set) {
+            Ok(()) => return Visited::Returned,
+            Err(CommandRefusal::Refused(WriteRefusal { error, .. })) => match error {
+                // Deleted meanwhile.
+                Error::NotFound { .. } => return Visited::Passed,
+                Error::FilteredOut { .. } => &self.job.filtered,
+                _ => &self.job.failed,
+            },
+            Err(_) => &self.job.failed,
+        };
+        failed.count();
+        Visited::Passed
+    }
+
     /// Lends the record that the query has met, with the name of its set; `None` if it is gone, damaged, or filtered out.
     fn lend<R>(
         &mut self,
         digest: &Digest,
-        visit: impl FnOnce(&RemoteRecord<'_>, &str) -> R,
+        visit: impl FnOnce(&Namespace, &RemoteRecord<'_>, &str) -> R,
     ) -> Option<R> {
         let namespace = &self.served.namespace;
         let lent = self.source.read(digest, |record| {
             let set = self.set_name.of(namespace, record.set_id());
-            if self.is_of_all_sets && is_own(set) {
+            if self.hides_own && is_own(set) {
                 return None;
             }
             let filter = self.filter.as_ref();
@@ -292,7 +340,7 @@ impl MetRecords<'_> {
                 self.job.filtered.count();
                 return None;
             }
-            Some(visit(record, set))
+            Some(visit(namespace, record, set))
         });
         self.noted(lent).flatten().flatten()
     }
@@ -305,14 +353,14 @@ impl MetRecords<'_> {
 
 /// The last set whose name was needed.
 #[derive(Debug, Default)]
-pub(super) struct LastSet {
+struct LastSet {
     id: u16,
     name: String,
 }
 
 impl LastSet {
     /// The name of a set; empty for records of none.
-    pub(super) fn of(&mut self, namespace: &Namespace, id: u16) -> &str {
+    fn of(&mut self, namespace: &Namespace, id: u16) -> &str {
         if id != self.id {
             self.name = namespace.set_name_of(id).unwrap_or_default();
             self.id = id;
@@ -322,14 +370,24 @@ impl LastSet {
 }
 
 /// Whether records of this set are the server's own: monitors of transactions, and modules.
-pub(super) fn is_own(set: &str) -> bool {
+fn is_own(set: &str) -> bool {
     set == MONITOR_SET || set == MODULE_SET
 }
 
-impl Drop for WireQuery<'_> {
+impl Drop for WireQuery {
     fn drop(&mut self) {
         // An end that it came to stays.
         let MetRecords { served, job, .. } = &self.records;
         job.finish_and_count(JobEnd::Abandoned, served);
+        let QueryWork::Change(change) = &self.work else {
+            return;
+        };
+        let counts = match change.kind {
+            ChangeKind::Operations(..) => &served.counters.background_operations,
+            ChangeKind::Function(_) => &served.counters.background_functions,
+        };
+        counts.add(RequestOutcome::Success, job.succeeded.get());
+        counts.add(RequestOutcome::Error, job.failed.get());
+        counts.add(RequestOutcome::FilteredOut, job.filtered.get());
     }
 }

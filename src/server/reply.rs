@@ -5,10 +5,11 @@ use super::fields::{Field, write_field};
 use super::frame::MESSAGE_BYTES_MAX;
 use super::memory_budget::NoRoom;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
-use super::ops::code;
+use super::ops::{OpIter, code};
 use super::particle::write_wire;
 use super::response_buffer::ResponseBuffer;
-use crate::operation::Mode;
+use crate::call::CallReply;
+use crate::operation::{Mode, ResultSink};
 use crate::record::{BinName, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Result};
@@ -125,13 +126,21 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         Ok(())
     }
 
+    /// Adds a bin that was read, or a value like one.
+    ///
+    /// # Errors
+    /// As for [`MessageReply::op`].
+    pub(crate) fn bin(&mut self, name: &[u8], kind: ParticleType, stored: &[u8]) -> Result<()> {
+        self.op(code::READ, name, kind, stored)
+    }
+
     /// Adds all bins of a record.
     ///
     /// # Errors
     /// As for [`MessageReply::op`].
     pub(crate) fn bins(&mut self, record: RecordView<'_>) -> Result<()> {
         let mut bins = record.raw_bins();
-        bins.try_for_each(|bin| self.op(code::READ, bin.name, bin.kind, bin.value))
+        bins.try_for_each(|bin| self.bin(bin.name, bin.kind, bin.value))
     }
 
     /// Adds the bins of a record that have these names, and, if the mode asks for them, those that it does not have.
@@ -147,9 +156,9 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         for name in names {
             let name = name?;
             if let Some(bin) = record.find(name.as_bytes()) {
-                self.op(code::READ, bin.name, bin.kind, bin.value)?;
+                self.bin(bin.name, bin.kind, bin.value)?;
             } else if mode.contains(Mode::RESPOND_ALL) {
-                self.op(code::READ, name.as_bytes(), ParticleType::Null, &[])?;
+                self.bin(name.as_bytes(), ParticleType::Null, &[])?;
             }
         }
         Ok(())
@@ -176,24 +185,52 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     /// Ends the message.
     pub(crate) fn finish(self, answer: &AnswerHeader) {
         let mut header = [0_u8; MESSAGE_HEADER_BYTES];
-        patch(
-            &mut header,
-            0,
-            &[
-                MESSAGE_HEADER_BYTES as u8,
-                0,
-                0,
-                answer.info3.bits(),
-                0,
-                answer.code,
-            ],
-        );
+        let (flags, len) = (answer.info3.bits(), MESSAGE_HEADER_BYTES as u8);
+        patch(&mut header, 0, &[len, 0, 0, flags, 0, answer.code]);
         patch(&mut header, 6, &answer.generation.to_be_bytes());
         patch(&mut header, 10, &answer.void_time.to_be_bytes());
         patch(&mut header, 14, &answer.row.to_be_bytes());
         patch(&mut header, 18, &self.fields.to_be_bytes());
         patch(&mut header, 20, &self.ops.to_be_bytes());
         patch(self.out, self.at, &header);
+    }
+}
+
+/// Takes results into an answer, in the order of the operations: copied from the record's bytes to the client's without decoding.
+#[derive(Debug)]
+pub(crate) struct WireResults<'r, 'o, 'b> {
+    reply: &'r mut MessageReply<'o, 'b>,
+    /// The operations that have no results yet, if the answer names each operation's code.
+    ops: Option<OpIter<'r>>,
+    /// How many operations were passed.
+    passed: usize,
+    /// The code of the last of them.
+    code: u8,
+}
+
+impl<'r, 'o, 'b> WireResults<'r, 'o, 'b> {
+    /// Results say by which operation they came if `ops` are given, or else that they were read.
+    pub(crate) const fn new(reply: &'r mut MessageReply<'o, 'b>, ops: Option<OpIter<'r>>) -> Self {
+        Self {
+            reply,
+            ops,
+            passed: 0,
+            code: code::READ,
+        }
+    }
+}
+
+impl ResultSink for WireResults<'_, '_, '_> {
+    fn add(&mut self, operation: usize, bin: &BinName, reply: CallReply<'_>) -> Result<()> {
+        if let Some(ops) = &mut self.ops {
+            // An operation may have several results, or none.
+            for op in ops.take((operation + 1).saturating_sub(self.passed)) {
+                self.passed += 1;
+                self.code = op.code;
+            }
+        }
+        let (kind, stored) = reply.into_stored()?;
+        self.reply.op(self.code, bin.as_bytes(), kind, &stored)
     }
 }
 

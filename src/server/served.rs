@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::community::CommunityEdition;
-use super::counter::Gauge;
-use super::counters::{Latency, RequestCounters};
+use super::counters::{Gauge, Latency, RequestCounters};
 use super::index::Builds;
 use super::lua::Functions;
 use super::transaction::table::Transactions;
@@ -53,13 +52,6 @@ pub(crate) struct ServedNamespace {
     pub(crate) is_strongly_consistent: bool,
     /// `None`: it behaves as this server does.
     pub(crate) community: Option<CommunityEdition>,
-}
-
-/// Rolls back the open transactions: after the server ends, no client can commit them.
-impl Drop for ServedNamespace {
-    fn drop(&mut self) {
-        self.transactions.abandon(&self.namespace);
-    }
 }
 
 #[cfg(test)]

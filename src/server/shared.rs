@@ -2,63 +2,29 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use xxhash_rust::xxh3::xxh3_64;
+use tokio::sync::Notify;
 
+use super::builder::ServerBuilder;
 use super::community::CommunityEdition;
-use super::counter::{Counter, Gauge};
-use super::counters::{Latency, NodeCounters, RequestCounters};
+use super::counters::{Gauge, Latency, NodeCounters, RequestCounters};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
 use super::lua::Functions;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
 use super::security::Security;
-use super::served::{HoldConfig, ServedNamespace};
+use super::served::ServedNamespace;
 use super::transaction::table::Transactions;
 use crate::record::KeyHash;
-use crate::{Error, Namespace, Result, Store};
+use crate::{Error, Namespace, Result};
 
 /// Aerospike's default of `query-threads-limit`.
 const QUERIES_MAX: u64 = 128;
 
 /// Aerospike's default of `background-query-max-rps`.
 const BACKGROUND_RPS_MAX: u64 = 10_000;
-
-/// How a server serves its store.
-#[derive(Clone, Debug)]
-pub(crate) struct ServiceOptions {
-    pub(crate) cluster_name: Option<String>,
-    pub(crate) max_connections: usize,
-    /// How long a connection may be silent between requests; `None`: as long as it likes.
-    pub(crate) idle_timeout: Option<Duration>,
-    /// The most rows of a batch; 0: as many as fit.
-    pub(crate) max_batch_rows: u32,
-    /// Nothing expires in these namespaces.
-    pub(crate) no_expiry: Vec<String>,
-    /// Namespaces that clients see as strongly consistent.
-    pub(crate) strongly_consistent: Vec<String>,
-    /// All namespaces behave as Aerospike's Community Edition.
-    pub(crate) like_ce: bool,
-    /// Which writes keep their record for a while; `None`: none does.
-    pub(crate) hold: Option<HoldConfig>,
-}
-
-impl Default for ServiceOptions {
-    fn default() -> Self {
-        Self {
-            cluster_name: None,
-            max_connections: 15_000,
-            idle_timeout: None,
-            max_batch_rows: 0,
-            no_expiry: Vec::new(),
-            strongly_consistent: Vec::new(),
-            like_ce: false,
-            hold: None,
-        }
-    }
-}
 
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
 #[derive(Debug)]
@@ -73,7 +39,7 @@ pub(crate) struct LiveLimits {
 }
 
 impl LiveLimits {
-    fn new(options: &ServiceOptions) -> Self {
+    fn new(options: &ServerBuilder) -> Self {
         let idle_ms = options.idle_timeout.map_or(0, |limit| {
             // A limit of less than a millisecond is still a limit.
             limit.as_millis().clamp(1, u128::from(u64::MAX)) as u64
@@ -95,17 +61,16 @@ impl LiveLimits {
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct ServerShared {
-    pub(crate) namespaces: Box<[ServedNamespace]>,
+    pub(crate) namespaces: Box<[Arc<ServedNamespace>]>,
     /// The node's name: up to 16 hexadecimal digits.
     pub(crate) node: String,
-    pub(crate) cluster_name: Option<String>,
+    cluster_name: Option<String>,
     /// A number for the state of the cluster of one node.
     pub(crate) cluster_key: u64,
     /// The port of the listener.
     pub(crate) port: u16,
     pub(crate) limits: LiveLimits,
     pub(crate) started: Instant,
-    pub(crate) connections: Connections,
     pub(crate) jobs: Jobs,
     /// Indexes of namespaces that are not served.
     pub(crate) elsewhere: Elsewhere,
@@ -117,15 +82,9 @@ pub(crate) struct ServerShared {
     /// `None`: every client may do everything.
     pub(crate) security: Option<Arc<Security>>,
     /// No more requests are begun.
-    pub(crate) closing: AtomicBool,
-}
-
-/// Counts of connections.
-#[derive(Debug, Default)]
-pub(crate) struct Connections {
-    pub(crate) open: Gauge,
-    pub(crate) opened: Counter,
-    pub(crate) refused: Counter,
+    closing: AtomicBool,
+    /// Wakes all who wait for that.
+    told: Notify,
 }
 
 impl ServerShared {
@@ -134,11 +93,11 @@ impl ServerShared {
     /// # Errors
     /// [`Error::Parameter`] for a namespace that does not hash keys as clients do.
     pub(crate) fn new(
-        store: &Store,
-        options: &ServiceOptions,
+        options: &ServerBuilder,
         port: u16,
         security: Option<Security>,
     ) -> Result<Self> {
+        let store = &options.store;
         let functions = Arc::new(Functions::new(Modules::open(store)?));
         let serve = |namespace: Namespace| {
             if namespace.key_hash() != KeyHash::Ripemd160 {
@@ -149,10 +108,11 @@ impl ServerShared {
             }
             let name = namespace.name();
             let community = || CommunityEdition::start(&namespace, store.path());
-            Ok(ServedNamespace {
+            Ok(Arc::new(ServedNamespace {
                 community: options.like_ce.then(community).transpose()?,
                 expires: !options.no_expiry.iter().any(|off| off == name),
                 is_strongly_consistent: options.strongly_consistent.iter().any(|on| on == name),
+                transactions: Transactions::new(namespace.clone()),
                 namespace,
                 builds: Builds::default(),
                 counters: RequestCounters::default(),
@@ -160,15 +120,16 @@ impl ServerShared {
                 writes: Latency::default(),
                 queries: Latency::default(),
                 hold: options.hold.clone(),
-                transactions: Transactions::default(),
                 functions: Arc::clone(&functions),
                 calls: Gauge::default(),
                 max_background_rps: BACKGROUND_RPS_MAX.into(),
-            })
+            }))
         };
-        let namespaces: Result<Box<[ServedNamespace]>> =
+        let namespaces: Result<Box<[Arc<ServedNamespace>]>> =
             store.namespaces().into_iter().map(serve).collect();
-        let seed = seed(port);
+        // Another server, or this one at another time, has another.
+        let seed = getrandom::u64()
+            .map_err(|error| Error::parameter(format!("no random numbers: {error}")))?;
         Ok(Self {
             namespaces: namespaces?,
             // Real nodes take it from their port and network card; clients ask that it is stable and not another's.
@@ -178,7 +139,6 @@ impl ServerShared {
             port,
             limits: LiveLimits::new(options),
             started: Instant::now(),
-            connections: Connections::default(),
             jobs: Jobs::default(),
             elsewhere: Elsewhere::default(),
             functions,
@@ -187,29 +147,39 @@ impl ServerShared {
             budget: MemoryBudget::default(),
             security: security.map(Arc::new),
             closing: AtomicBool::new(false),
+            told: Notify::new(),
         })
     }
 
     /// The namespace of this name.
-    pub(crate) fn namespace(&self, name: &[u8]) -> Option<&ServedNamespace> {
+    pub(crate) fn namespace(&self, name: &[u8]) -> Option<&Arc<ServedNamespace>> {
         self.namespaces
             .iter()
             .find(|served| served.namespace.name().as_bytes() == name)
+    }
+
+    /// The name of the cluster, as clients are told it.
+    pub(crate) fn cluster_name(&self) -> &str {
+        self.cluster_name.as_deref().unwrap_or("null")
     }
 
     /// Whether the server is being stopped.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
-}
 
-/// A number that another server, or this one at another time, does not have.
-fn seed(port: u16) -> u64 {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let mut bytes = now.as_nanos().to_le_bytes().to_vec();
-    bytes.extend(std::process::id().to_le_bytes());
-    bytes.extend(port.to_le_bytes());
-    xxh3_64(&bytes)
+    /// Begins to stop.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.told.notify_waiters();
+    }
+
+    /// Waits until the server stops.
+    pub(crate) async fn told_to_stop(&self) {
+        // Before the look: a notice that comes after it is not missed.
+        let told = self.told.notified();
+        if !self.closing.load(Ordering::Acquire) {
+            told.await;
+        }
+    }
 }

@@ -1,12 +1,10 @@
 //! The stream of a connection: plain, or encrypted.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 #[cfg(feature = "tls")]
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 #[cfg(feature = "tls")]
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -49,84 +47,48 @@ impl Acceptor {
         not(feature = "tls"),
         allow(clippy::unused_async, reason = "as with TLS")
     )]
-    pub(crate) async fn begin(&self, stream: TcpStream) -> io::Result<ResultStream> {
+    pub(crate) async fn begin(&self, stream: TcpStream) -> io::Result<Box<dyn ClientStream>> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let agreed = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await??;
-            return Ok(ResultStream::Tls(Box::new(agreed)));
+            return Ok(Box::new(agreed));
         }
-        Ok(ResultStream::Plain(stream))
+        Ok(Box::new(stream))
     }
 }
 
-/// A stream.
-#[derive(Debug)]
-pub(crate) enum ResultStream {
-    Plain(TcpStream),
-    #[cfg(feature = "tls")]
-    Tls(Box<TlsStream<TcpStream>>),
-}
+/// A stream of either kind.
+pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Send + Unpin {
+    fn socket(&self) -> &TcpStream;
 
-impl ResultStream {
-    pub(crate) fn socket(&self) -> &TcpStream {
-        match self {
-            Self::Plain(socket) => socket,
-            #[cfg(feature = "tls")]
-            Self::Tls(stream) => stream.get_ref().0,
-        }
-    }
-
-    pub(crate) const fn is_encrypted(&self) -> bool {
-        !matches!(self, Self::Plain(_))
-    }
+    fn is_encrypted(&self) -> bool;
 
     /// Writes what the socket takes at once, which is nothing of an encrypted stream.
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.try_write(bytes),
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => Ok(0),
-        }
-    }
-
-    fn parts(self: Pin<&mut Self>) -> StreamParts<'_> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket),
-            #[cfg(feature = "tls")]
-            Self::Tls(stream) => Pin::new(&mut **stream),
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self.is_encrypted() {
+            true => Ok(0),
+            false => self.socket().try_write(bytes),
         }
     }
 }
 
-/// What both kinds of stream do.
-trait Both: AsyncRead + AsyncWrite + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Unpin> Both for S {}
-type StreamParts<'a> = Pin<&'a mut dyn Both>;
+impl ClientStream for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
 
-impl AsyncRead for ResultStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.parts().poll_read(context, buffer)
+    fn is_encrypted(&self) -> bool {
+        false
     }
 }
 
-impl AsyncWrite for ResultStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.parts().poll_write(context, bytes)
+#[cfg(feature = "tls")]
+impl ClientStream for TlsStream<TcpStream> {
+    fn socket(&self) -> &TcpStream {
+        self.get_ref().0
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.parts().poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.parts().poll_shutdown(context)
+    fn is_encrypted(&self) -> bool {
+        true
     }
 }

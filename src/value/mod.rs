@@ -62,7 +62,7 @@ pub(crate) use stored::is_indexed;
 #[cfg(feature = "server")]
 pub(crate) use stored::write_answer;
 pub(crate) use stored::{
-    check_stored, element_to_stored, from_wire, stored_to_element, write_stored,
+    check_stored, check_wire_scalar, element_to_stored, from_wire, stored_to_element, write_stored,
 };
 
 use std::ops::Deref;

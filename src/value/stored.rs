@@ -232,6 +232,18 @@ pub(crate) fn stored_to_element(
     }
 }
 
+/// Refuses a number or truth value of a size that its type does not have on the wire.
+pub(crate) fn check_wire_scalar(kind: ParticleType, bytes: &[u8]) -> Result<(), CodecError> {
+    let (fits, what) = match kind {
+        ParticleType::Integer => (matches!(bytes.len(), 1 | 2 | 4 | 8), "integer"),
+        ParticleType::Float => (bytes.len() == size_of::<f64>(), "float"),
+        ParticleType::Bool => (matches!(bytes, [0 | 1]), "bool"),
+        _ => return Ok(()),
+    };
+    let len = bytes.len();
+    fits.then_some(()).ok_or(CodecError::Scalar { what, len })
+}
+
 /// Appends the stored form of a value that a client encoded for the wire: big-endian numbers,
 /// MessagePack before normalization, GeoJSON behind a head of flags and cells.
 pub(crate) fn from_wire(
@@ -239,29 +251,14 @@ pub(crate) fn from_wire(
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    let scalar = |what| CodecError::Scalar {
-        what,
-        len: bytes.len(),
-    };
+    check_wire_scalar(kind, bytes)?;
     match kind {
         ParticleType::Null => {}
         ParticleType::Integer => {
-            if !matches!(bytes.len(), 1 | 2 | 4 | 8) {
-                return Err(scalar("integer"));
-            }
-            let value = bytes
-                .iter()
-                .fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
-            write_stored_int(value.cast_signed(), out);
+            let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+            write_stored_int(bytes.iter().fold(0, join).cast_signed(), out);
         }
-        ParticleType::Float => {
-            let value: [u8; 8] = bytes.try_into().map_err(|_| scalar("float"))?;
-            out.extend(value.iter().rev());
-        }
-        ParticleType::Bool => match bytes {
-            [0 | 1] => out.extend_from_slice(bytes),
-            _ => return Err(scalar("bool")),
-        },
+        ParticleType::Float => out.extend(bytes.iter().rev()),
         ParticleType::List | ParticleType::Map => normalize::particle(kind, bytes, out)?,
         ParticleType::GeoJson => out.extend_from_slice(geojson_text(bytes)?),
         _ => out.extend_from_slice(bytes),

@@ -66,17 +66,15 @@ impl Things {
             digest: self.digest(id),
             set: SET,
             key: None,
+            filter: None,
         };
-        let (stamp, read) = self
-            .namespace
-            .read_stamped(&address(other), None, |_, _| Ok(()));
+        let (stamp, read) = self.namespace.read_stamped(&address(other), |_, _| Ok(()));
         let (Some(stamp), Ok(())) = (stamp, read) else {
             return false;
         };
         let transaction = self.digest(100);
         let write = ProvisionalWrite {
             address: address(own),
-            filter: None,
             policy: &WritePolicy::default(),
             before: Before::Record {
                 transaction,

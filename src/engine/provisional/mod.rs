@@ -22,10 +22,10 @@ use super::by_digest::{DigestAddress, RemoteRecord};
 use super::core::{expired, metadata_of};
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
+use super::scratch::Scratch;
 use super::write::{
     EditOutcome, WriteEdit, WriteOutcome, WritePlan, WriteRefusal, check_key, conflict,
 };
-use crate::expression::Expression;
 use crate::operation::{Checked, ResultSink};
 use crate::{Error, Result};
 
@@ -87,7 +87,6 @@ pub(crate) enum Before<'p> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProvisionalWrite<'a> {
     pub(crate) address: DigestAddress<'a>,
-    pub(crate) filter: Option<&'a Expression>,
     pub(crate) policy: &'a WritePolicy,
     pub(crate) before: Before<'a>,
 }
@@ -103,7 +102,7 @@ fn stamp_of(version: RecordVersion, entry: Option<&EntryView<'_>>, now_ms: u64) 
 }
 
 impl Namespace {
-    /// Executes operations that write, and keeps the new version apart from the record. `body` is a scratch buffer.
+    /// Executes operations that write, and keeps the new version apart from the record.
     ///
     /// # Errors
     /// [`Error::Conflict`]: [`ConflictCause::Locked`] if another transaction has the record locked,
@@ -113,15 +112,14 @@ impl Namespace {
         &self,
         write: &ProvisionalWrite<'_>,
         operations: &Checked<'_>,
-        body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
     ) -> std::result::Result<(Provisional, WriteOutcome), WriteRefusal> {
         let ProvisionalWrite {
             address, policy, ..
         } = write;
         let set_id = self.set_to_write(address.set, policy, operations)?;
-        body.clear();
-        let target = address.target(set_id, write.filter);
+        let body = &mut Scratch::take();
+        let target = address.target(set_id);
         self.keep_provisional(write, |live, now_ms| {
             let must_exist = operations.must_exist();
             let live = (live, now_ms);
@@ -152,7 +150,7 @@ impl Namespace {
         write: &ProvisionalWrite<'_>,
     ) -> std::result::Result<Provisional, WriteRefusal> {
         let address = &write.address;
-        let target = address.target(self.set_number(address.set), write.filter);
+        let target = address.target(self.set_number(address.set));
         let deleted = self.keep_provisional(write, |live, now_ms| {
             let core = &self.core;
             let loses_shards = core.judge_live_deletion(&target, write.policy, live, now_ms)?;
@@ -245,7 +243,6 @@ impl Namespace {
     pub(crate) fn read_stamped<R>(
         &self,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         read: impl FnOnce(&RemoteRecord<'_>, u64) -> Result<R>,
     ) -> (Option<u64>, std::result::Result<R, WriteRefusal>) {
         let now_ms = self.core.clock.now_ms();
@@ -258,7 +255,7 @@ impl Namespace {
             let stamp = stamp_of(version, entry.as_ref(), now_ms);
             let live = entry.filter(|entry| !expired(entry, now_ms));
             let result = match live {
-                Some(live) => self.lend(live, address, filter, |record| read(record, stamp)),
+                Some(live) => self.lend(live, address, |record| read(record, stamp)),
                 None => Err(Error::not_found().into()),
             };
             (Some(stamp), result)
@@ -273,11 +270,10 @@ impl Namespace {
         &self,
         provisional: &Provisional,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
         match &provisional.version {
-            Some(version) => self.lend(version.view(), address, filter, read),
+            Some(version) => self.lend(version.view(), address, read),
             None => Err(Error::not_found().into()),
         }
     }
@@ -286,13 +282,12 @@ impl Namespace {
         &self,
         entry: EntryView<'_>,
         address: &DigestAddress<'_>,
-        filter: Option<&Expression>,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
         let record = RemoteRecord::new(entry);
         self.core
             .check_set(address.set, self.set_number(address.set), &entry)
-            .and_then(|()| self.check_filter(filter, &record, address.set))
+            .and_then(|()| self.check_filter(address.filter, &record, address.set))
             .and_then(|()| check_key(address.key, entry.key()))
             .and_then(|()| read(&record))
             .map_err(WriteRefusal::having_found(Some(metadata_of(&entry))))

@@ -249,34 +249,34 @@ impl Query {
 
     /// Passes the digests of all records that the query finds to `each`, in the order of the primary index, each once, damaged
     /// records included, until it breaks off. `after`: the place to begin behind. Damaged records without a digest go to `lost`.
-    pub(crate) fn each_digest(
+    fn each_digest(
         &self,
-        after: Option<Digest>,
+        mut after: Option<Digest>,
         lost: &mut dyn FnMut(Error),
         mut each: impl FnMut(Digest) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut after = after.map(place_of);
         loop {
-            let places = self.places_behind(after, lost)?;
-            if places.is_empty() {
+            let digests = self.digests_behind(after, lost)?;
+            if digests.is_empty() {
                 return Ok(());
             }
-            for place in places {
-                if each(place.1)?.is_break() {
+            for digest in digests {
+                if each(digest)?.is_break() {
                     return Ok(());
                 }
-                after = Some(place);
+                after = Some(digest);
             }
         }
     }
 
-    /// The first records behind a place, in the order of the primary index, damaged ones included, at most so many as are held at
+    /// The first records behind one, in the order of the primary index, damaged ones included, at most so many as are held at
     /// a time. Damaged records without a digest go to `lost`.
-    fn places_behind(
+    pub(super) fn digests_behind(
         &self,
-        after: Option<DigestPlace>,
+        after: Option<Digest>,
         lost: &mut dyn FnMut(Error),
-    ) -> Result<Vec<DigestPlace>> {
+    ) -> Result<Vec<Digest>> {
+        let after = after.map(place_of);
         let mut lowest = BinaryHeap::new();
         let mut query = self.clone();
         let is_in_order = !matches!(self.source, QuerySource::Index(_));
@@ -302,7 +302,8 @@ impl Query {
             }
             ControlFlow::Continue(())
         })?;
-        Ok(lowest.into_sorted_vec())
+        let places = lowest.into_sorted_vec().into_iter();
+        Ok(places.map(|(_, digest)| digest).collect())
     }
 }
 

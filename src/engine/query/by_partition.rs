@@ -52,6 +52,13 @@ enum PartitionSource {
         /// Digests of the partition that is being visited, the next one last.
         current: Vec<Digest>,
     },
+    /// Records that fit an index, in the order of their digests, each once, even if it is written meanwhile.
+    Places {
+        /// The digest that was come to last.
+        last: Option<Digest>,
+        /// The next one last.
+        current: Vec<Digest>,
+    },
 }
 
 /// The way through a secondary index.
@@ -74,7 +81,7 @@ struct EntryWalk {
 type PlaceBehind = Option<(u64, Digest)>;
 
 /// The next item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum NextEntry {
     /// The digest of a record, and the number of its value in a secondary index.
     Found {
@@ -84,21 +91,29 @@ pub(crate) enum NextEntry {
     /// So much was passed over, and there may be more.
     Paused,
     End,
+    /// The index cannot be gone through any more.
+    Failed(Error),
 }
 
 impl PartitionQuery {
     /// Of one set or of all. `condition`: a secondary index, and what is asked of it. `starts`: partitions, none of them twice.
+    /// `writes`: the records are written, and all partitions are visited from their beginning.
     pub(crate) fn new(
         namespace: &Namespace,
         set_id: Option<u16>,
         condition: Option<(&Arc<Index>, &IndexBound)>,
         starts: Vec<PartitionStart>,
+        writes: bool,
     ) -> Result<Self> {
         let mut query = Query::of_client(namespace, set_id, condition);
         let source = match condition {
             None => PartitionSource::Digests {
                 starts,
                 next: 0,
+                current: Vec::new(),
+            },
+            Some(_) if writes => PartitionSource::Places {
+                last: None,
                 current: Vec::new(),
             },
             Some((index, bound)) => {
@@ -116,10 +131,14 @@ impl PartitionQuery {
     }
 
     /// How many partitions were begun, of how many; `None`: a secondary index is gone through for all of them at once.
-    pub(crate) const fn partitions_begun(&self) -> Option<(usize, usize)> {
+    pub(crate) fn partitions_begun(&self) -> Option<(usize, usize)> {
         match &self.source {
             PartitionSource::Entries(_) => None,
             PartitionSource::Digests { starts, next, .. } => Some((*next, starts.len())),
+            PartitionSource::Places { last, .. } => {
+                let begun = last.map_or(0, |digest| digest.partition());
+                Some((begun, PARTITIONS))
+            }
         }
     }
 
@@ -137,6 +156,22 @@ impl PartitionQuery {
                 next,
                 current,
             } => (starts, next, current),
+            PartitionSource::Places { last, current } => {
+                if current.is_empty() {
+                    match self.query.digests_behind(*last, damaged) {
+                        Ok(digests) => *current = digests.into_iter().rev().collect(),
+                        Err(error) => return NextEntry::Failed(error),
+                    }
+                }
+                let Some(digest) = current.pop() else {
+                    return NextEntry::End;
+                };
+                *last = Some(digest);
+                return NextEntry::Found {
+                    value: None,
+                    digest,
+                };
+            }
         };
         loop {
             if let Some(digest) = current.pop() {
@@ -163,7 +198,7 @@ impl PartitionQuery {
     }
 
     /// Lends the record that [`PartitionQuery::advance`] has come to, if it is shown there: if it is of the set and has the
-    /// entry, at none that comes before. Removes an entry that the record does not have.
+    /// entry, at none that comes before, or fits the condition. Removes an entry that the record does not have.
     ///
     /// # Errors
     /// That of a record that is damaged.
@@ -177,6 +212,9 @@ impl PartitionQuery {
             PartitionSource::Entries(walk) => (walk, walk.present()),
             PartitionSource::Digests { .. } => {
                 return self.namespace.read_scanned(digest, set_id, read);
+            }
+            PartitionSource::Places { .. } => {
+                return query.read_fitting(digest, |entry| read(&RemoteRecord::new(*entry)));
             }
         };
         let Some(entry) = entry else {
@@ -293,7 +331,7 @@ impl EntryWalk {
 impl Query {
     /// A query as wire clients ask it: of one set or of all, by what is asked of a secondary index, records with shards
     /// included.
-    pub(crate) fn of_client(
+    fn of_client(
         namespace: &Namespace,
         set_id: Option<u16>,
         condition: Option<(&Arc<Index>, &IndexBound)>,

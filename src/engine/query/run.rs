@@ -292,7 +292,7 @@ impl Query {
     }
 
     /// Lends a record to `read`, if it fits the query still, without the filter.
-    pub(crate) fn read_fitting<R>(
+    pub(super) fn read_fitting<R>(
         &self,
         digest: &Digest,
         read: impl FnOnce(&EntryView<'_>) -> R,

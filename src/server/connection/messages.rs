@@ -11,11 +11,10 @@ use crate::server::fields::Field;
 use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use crate::server::message::{Info1, Message, Verb};
 use crate::server::query::{self, QueryStep, Started};
-use crate::server::query_counters::JobEnd;
 use crate::server::reply::AnswerHeader;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
-use crate::server::waiting::WaitingWrite;
+use crate::server::waiting::Requests;
 use crate::stats::OperationKind;
 use crate::{Digest, Expression};
 
@@ -74,72 +73,39 @@ impl Connection<'_> {
             digest,
             filter: filter.as_ref(),
             row: None,
+            served,
         };
-        let verb = command.verb();
-        let refused = self.session.access.command(served, &command).err();
-        let (at, code) = match (refused, verb) {
-            (Some(code), _) => {
-                let at = open_frame(&mut self.outbox);
-                (at, command.refuse(code, &mut self.outbox))
+        let mut requests = Requests::new(began + command.timeout());
+        let (at, mut code) = loop {
+            let at = open_frame(&mut self.outbox);
+            let from = (&mut self.session.access, served);
+            if let Some(code) = requests.make(from, &command, &mut self.outbox) {
+                break (at, code);
             }
-            (None, Verb::Read) => {
-                let at = open_frame(&mut self.outbox);
-                let code = command.execute(served, &mut self.scratch, &mut self.outbox);
-                (at, code)
+            self.outbox.truncate(at);
+            if !self.outbox.is_empty() {
+                // The client may take its answers slowly: no record waits for that.
+                requests.leave_queue();
+                self.send().await?;
             }
-            (None, Verb::Write | Verb::Delete) => self.write(served, &command, began).await?,
+            requests.wait(self.shared).await;
         };
-        command.count(code, served);
+        if let Err(in_doubt) = requests.synced().await {
+            self.outbox.truncate(at + FRAME_HEADER_BYTES);
+            code = command.refuse(in_doubt, &mut self.outbox);
+        }
+        command.count(code);
         close_frame(&mut self.outbox, at, FrameKind::Message);
         if message.head.info1.contains(Info1::COMPRESS_RESPONSE) {
             compress(&mut self.outbox, at);
             self.check_memory()?;
         }
-        let latency = match verb {
+        let latency = match command.verb() {
             Verb::Read => &served.reads,
-            Verb::Write | Verb::Delete => &served.writes,
+            _ => &served.writes,
         };
         latency.add(began.elapsed());
         Ok(())
-    }
-
-    /// Executes a request that writes. Returns where the frame of its answer begins, and the code. Answers before it are sent
-    /// before it waits for others.
-    async fn write(
-        &mut self,
-        served: &ServedNamespace,
-        command: &RecordCommand<'_>,
-        began: Instant,
-    ) -> Result<(usize, u8), Closed> {
-        if served.hold.is_some() || command.calls_function() {
-            self.send().await?;
-        }
-        let mut write = WaitingWrite::begin(served, began + command.timeout());
-        let mut queued = write.hold(command);
-        loop {
-            if write.must_wait() && self.outbox.is_empty() {
-                write.wait(&self.stopping).await;
-            } else if write.must_wait() {
-                // The client may take its answers slowly: no record waits for that.
-                write.leave_queue();
-                self.send().await?;
-            }
-            let at = open_frame(&mut self.outbox);
-            let (scratch, out) = (&mut self.scratch, &mut self.outbox);
-            let mut code = match std::mem::replace(&mut queued, Ok(())) {
-                Ok(()) => write.run(|| command.execute(served, scratch, out)),
-                Err(code) => command.refuse(code, out),
-            };
-            if write.must_wait() {
-                self.outbox.truncate(at);
-                continue;
-            }
-            if let Err(in_doubt) = write.synced().await {
-                self.outbox.truncate(at + FRAME_HEADER_BYTES);
-                code = command.refuse(in_doubt, &mut self.outbox);
-            }
-            return Ok((at, code));
-        }
     }
 
     /// Runs a batch and counts how it ended.
@@ -167,11 +133,11 @@ impl Connection<'_> {
         let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
         loop {
             let at = self.outbox.len();
-            let more = batch.step(&mut self.scratch, &mut self.outbox);
+            let more = batch.step(&mut self.outbox);
             if more && !self.outbox.is_empty() {
-                batch.leave_queue();
+                batch.requests.leave_queue();
             }
-            if let Err(in_doubt) = batch.synced().await {
+            if let Err(in_doubt) = batch.requests.synced().await {
                 // Rows that are not answered are in doubt, too.
                 self.outbox.truncate(at);
                 self.answer(&AnswerHeader::last(in_doubt));
@@ -182,16 +148,16 @@ impl Connection<'_> {
             }
             self.check_memory()?;
             if !more {
-                return Ok(batch.end().unwrap_or(result_code::OK));
+                return Ok(batch.end.unwrap_or(result_code::OK));
             }
             self.send().await?;
-            batch.wait(&self.stopping).await;
+            batch.requests.wait(shared).await;
         }
     }
 
     async fn run_query(
         &mut self,
-        served: &ServedNamespace,
+        served: &Arc<ServedNamespace>,
         message: &Message<'_>,
     ) -> Result<(), Closed> {
         let shared = self.shared;
@@ -202,16 +168,10 @@ impl Connection<'_> {
         });
         let mut query = match begun {
             Ok(Started::Query(query)) => query,
-            Ok(Started::Background(background)) => {
-                let shared = Arc::clone(shared);
-                tokio::task::spawn_blocking(move || background.run(&shared));
-                self.answer(&AnswerHeader::last(result_code::OK));
-                return Ok(());
-            }
-            Ok(Started::Empty(kind)) => {
-                let by_index = message.fields.has(Field::IndexRange);
-                let counters = served.counters.queries(by_index);
-                counters.add(kind, JobEnd::Complete);
+            Ok(begun) => {
+                if let Started::Background(query) = begun {
+                    tokio::task::spawn_blocking(move || query.run_alone());
+                }
                 self.answer(&AnswerHeader::last(result_code::OK));
                 return Ok(());
             }

@@ -17,7 +17,7 @@ pub(super) fn truncate(ask: &mut Ask<'_>) -> InfoAnswer {
 }
 
 /// `truncate-namespace:namespace=N;lut=NANOSECONDS`.
-pub(super) fn truncate_namespace(ask: &mut Ask<'_>) -> InfoAnswer {
+pub(super) fn truncate_all(ask: &mut Ask<'_>) -> InfoAnswer {
     if ask.parameter(&["set"]).is_some() {
         return Err(InfoError::parameter("a set: use truncate"));
     }

@@ -3,22 +3,11 @@
 use spikelet_storage::PARTITIONS;
 
 use super::{Ask, InfoAnswer, InfoError};
+use crate::base64;
 use crate::server::served::ServedNamespace;
 
-/// The map of a node that has all 4,096 partitions: 512 bytes of ones, in base64.
-fn all_partitions() -> String {
-    let mut map = "/".repeat(682);
-    map.push_str("8=");
-    map
-}
-
 pub(super) fn name(ask: &mut Ask<'_>) -> InfoAnswer {
-    Ok(ask
-        .shared
-        .cluster_name
-        .as_deref()
-        .unwrap_or("null")
-        .to_owned())
+    Ok(ask.shared.cluster_name().to_owned())
 }
 
 pub(super) fn stable(ask: &mut Ask<'_>) -> InfoAnswer {
@@ -52,10 +41,9 @@ pub(super) fn service_encrypted(ask: &mut Ask<'_>) -> InfoAnswer {
 }
 
 fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> InfoAnswer {
-    if ask.session.is_encrypted == is_encrypted {
-        service(ask)
-    } else {
-        Ok(String::new())
+    match ask.session.is_encrypted == is_encrypted {
+        true => service(ask),
+        false => Ok(String::new()),
     }
 }
 
@@ -66,28 +54,38 @@ pub(super) fn rack_ids(ask: &mut Ask<'_>) -> InfoAnswer {
 
 /// The regime (0: no strong consistency; it never changes), one copy, and its map.
 pub(super) fn replicas(ask: &mut Ask<'_>) -> InfoAnswer {
-    let regime = |served: &ServedNamespace| u8::from(served.is_strongly_consistent);
-    Ok(maps(ask, |served| format!("{},1,", regime(served))))
-}
-
-pub(super) fn replicas_all(ask: &mut Ask<'_>) -> InfoAnswer {
-    Ok(maps(ask, |_| "1,".to_owned()))
-}
-
-pub(super) fn replicas_master(ask: &mut Ask<'_>) -> InfoAnswer {
-    Ok(maps(ask, |_| String::new()))
-}
-
-/// Each namespace with its map, behind what `head` says.
-fn maps(ask: &Ask<'_>, head: impl Fn(&ServedNamespace) -> String) -> String {
-    let map = all_partitions();
-    each(ask, |served| {
-        format!("{}:{}{map}", served.namespace.name(), head(served))
+    maps(ask, |served| match served.is_strongly_consistent {
+        true => "1,1,",
+        false => "0,1,",
     })
 }
 
+pub(super) fn replicas_all(ask: &mut Ask<'_>) -> InfoAnswer {
+    maps(ask, |_| "1,")
+}
+
+pub(super) fn replicas_master(ask: &mut Ask<'_>) -> InfoAnswer {
+    maps(ask, |_| "")
+}
+
+/// Each namespace with its map, behind what `head` says.
+fn maps(ask: &Ask<'_>, head: fn(&ServedNamespace) -> &'static str) -> InfoAnswer {
+    // The map of a node that has all 4,096 partitions.
+    let map = base64::encode(&[u8::MAX; PARTITIONS / 8]);
+    let shown = |served: &ServedNamespace| {
+        let name = served.namespace.name();
+        format!("{name}:{}{map}", head(served))
+    };
+    Ok(each(ask, shown))
+}
+
 pub(super) fn each(ask: &Ask<'_>, of: impl Fn(&ServedNamespace) -> String) -> String {
-    let all: Vec<String> = ask.shared.namespaces.iter().map(of).collect();
+    let all: Vec<String> = ask
+        .shared
+        .namespaces
+        .iter()
+        .map(|served| of(served))
+        .collect();
     all.join(";")
 }
 

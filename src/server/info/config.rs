@@ -3,10 +3,11 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Ask, InfoAnswer, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError};
 use crate::Durability;
 use crate::policy::MAX_TIME_TO_LIVE;
 use crate::server::config::{pending_limit, seconds};
+use crate::server::counters::Pairs;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
 use crate::server::transaction::table::DEFAULT_DURATION;
@@ -28,75 +29,58 @@ pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
         }
         _ => return Err(InfoError::parameter("bad context")),
     }
-    Ok(pairs.0)
+    Ok(pairs.text())
 }
 
-/// A number of the server, or of a namespace, that can be changed while the server runs.
-struct Setting<T> {
-    name: &'static str,
-    range: RangeInclusive<u64>,
-    cell: fn(&T) -> &AtomicU64,
+/// A number that can be changed while the server runs: its name, its values, and its place.
+type Setting<'a> = (&'static str, RangeInclusive<u64>, &'a AtomicU64);
+
+fn settings_of_service(shared: &ServerShared) -> [Setting<'_>; 5] {
+    let (limits, max_done) = (&shared.limits, &shared.jobs.max_done);
+    let most_rows = u64::from(u32::MAX);
+    [
+        ("batch-max-requests", 0..=most_rows, &limits.max_batch_rows),
+        ("proto-fd-idle-ms", 0..=u64::MAX, &limits.idle_timeout_ms),
+        // 0 would leave nobody a connection.
+        ("proto-fd-max", 1..=u64::MAX, &limits.max_connections),
+        ("query-max-done", 0..=1000, max_done),
+        ("query-threads-limit", 1..=1024, &limits.max_queries),
+    ]
 }
 
-const fn setting<T>(
-    name: &'static str,
-    range: RangeInclusive<u64>,
-    cell: fn(&T) -> &AtomicU64,
-) -> Setting<T> {
-    Setting { name, range, cell }
+fn settings_of_namespace(served: &ServedNamespace) -> [Setting<'_>; 2] {
+    let (rps, longest) = (&served.max_background_rps, MAX_TIME_TO_LIVE.as_secs());
+    let default_ttl = served.namespace.default_ttl();
+    [
+        ("background-query-max-rps", 1..=1_000_000, rps),
+        ("default-ttl", 0..=longest, default_ttl),
+    ]
 }
-
-const OF_SERVICE: &[Setting<ServerShared>] = &[
-    setting("batch-max-requests", 0..=u32::MAX as u64, |shared| {
-        &shared.limits.max_batch_rows
-    }),
-    setting("proto-fd-idle-ms", 0..=u64::MAX, |shared| {
-        &shared.limits.idle_timeout_ms
-    }),
-    // 0 would leave nobody a connection.
-    setting("proto-fd-max", 1..=u64::MAX, |shared| {
-        &shared.limits.max_connections
-    }),
-    setting("query-max-done", 0..=1000, |shared| &shared.jobs.max_done),
-    setting("query-threads-limit", 1..=1024, |shared| {
-        &shared.limits.max_queries
-    }),
-];
-
-const OF_NAMESPACE: &[Setting<ServedNamespace>] = &[
-    setting("background-query-max-rps", 1..=1_000_000, |served| {
-        &served.max_background_rps
-    }),
-    setting("default-ttl", 0..=MAX_TIME_TO_LIVE.as_secs(), |served| {
-        served.namespace.default_ttl()
-    }),
-];
 
 /// Sets values by name. All are checked before the first is changed.
-fn change<T>(settings: &[Setting<T>], of: &T, values: &[(&str, &str)]) -> Result<(), InfoError> {
+fn change(settings: &[Setting<'_>], values: &[(&str, &str)]) -> Result<(), InfoError> {
     let change = |(name, value): &(&str, &str)| {
-        let setting = settings.iter().find(|setting| setting.name == *name);
-        let setting = setting.ok_or_else(|| fixed(name, settings))?;
+        let setting = settings.iter().find(|(known, ..)| known == name);
+        let (_, range, place) = setting.ok_or_else(|| fixed(name, settings))?;
         let wrong = |why| InfoError::parameter(format!("bad value: {name}={value}: {why}"));
-        let range = &setting.range;
         let number = match *name {
             "default-ttl" => seconds(value).map_err(wrong)?,
             _ => value.parse().map_err(|_| wrong("no number".to_owned()))?,
         };
-        match number {
-            number if range.contains(&number) => Ok((setting, number)),
-            _ => Err(wrong(format!("not {} to {}", range.start(), range.end()))),
+        match range.contains(&number) {
+            true => Ok((place, number)),
+            false => Err(wrong(format!("not {} to {}", range.start(), range.end()))),
         }
     };
     let changes: Vec<_> = values.iter().map(change).collect::<Result<_, _>>()?;
-    for (setting, number) in changes {
-        (setting.cell)(of).store(number, Ordering::Relaxed);
+    for (place, number) in changes {
+        place.store(number, Ordering::Relaxed);
     }
     Ok(())
 }
 
-fn fixed<T>(name: &str, settings: &[Setting<T>]) -> InfoError {
-    let names: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
+fn fixed(name: &str, settings: &[Setting<'_>]) -> InfoError {
+    let names: Vec<&str> = settings.iter().map(|(name, ..)| *name).collect();
     let others = match names[..] {
         [] => String::new(),
         _ => format!(", of its context only {}", names.join(", ")),
@@ -106,9 +90,9 @@ fn fixed<T>(name: &str, settings: &[Setting<T>]) -> InfoError {
     ))
 }
 
-fn add_settings<T>(settings: &[Setting<T>], of: &T, pairs: &mut Pairs) {
-    for setting in settings {
-        pairs.add(setting.name, (setting.cell)(of).load(Ordering::Relaxed));
+fn add_settings(settings: &[Setting<'_>], pairs: &mut Pairs) {
+    for (name, _, place) in settings {
+        pairs.add(*name, place.load(Ordering::Relaxed));
     }
 }
 
@@ -127,9 +111,9 @@ pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
         ));
     }
     match ask.parameter(&["context"]) {
-        Some("service") => change(OF_SERVICE, ask.shared, &values)?,
-        Some("namespace") => change(OF_NAMESPACE, ask.named()?, &values)?,
-        Some("network" | "logging" | "security") => change(&[], &(), &values)?,
+        Some("service") => change(&settings_of_service(ask.shared), &values)?,
+        Some("namespace") => change(&settings_of_namespace(ask.named()?), &values)?,
+        Some("network" | "logging" | "security") => change(&[], &values)?,
         _ => return Err(InfoError::parameter("bad context")),
     }
     let parameters = ask.parameters;
@@ -140,13 +124,10 @@ pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
 fn add_service_config(shared: &ServerShared, pairs: &mut Pairs) {
     // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write record by record.
     pairs.add("batch-index-threads", 1);
-    pairs.add(
-        "cluster-name",
-        shared.cluster_name.as_deref().unwrap_or("null"),
-    );
+    pairs.add("cluster-name", shared.cluster_name());
     pairs.add("node-id", &shared.node);
     pairs.add("transaction-max-ms", 1000);
-    add_settings(OF_SERVICE, shared, pairs);
+    add_settings(&settings_of_service(shared), pairs);
 }
 
 fn add_network_config(ask: &Ask<'_>, pairs: &mut Pairs) {
@@ -169,44 +150,36 @@ pub(crate) fn capacity_bytes(served: &ServedNamespace) -> u64 {
 pub(super) fn add_namespace_config(served: &ServedNamespace, pairs: &mut Pairs) {
     let namespace = &served.namespace;
     let options = namespace.options();
-    let nsup_period = if served.expires {
+    let nsup_period = match served.expires {
         // Whole seconds, and not the number that means never.
-        options.expiry_period.as_secs().max(1)
-    } else {
-        0
+        true => options.expiry_period.as_secs().max(1),
+        false => 0,
     };
-    let in_memory = matches!(options.storage, Storage::Memory);
+    let engine = match options.storage {
+        Storage::Memory => "memory",
+        _ => "device",
+    };
     pairs.add("allow-ttl-without-nsup", "false");
     pairs.add("apply-ttl-reductions", "true");
     pairs.add("conflict-resolution-policy", "generation");
     pairs.add("default-read-touch-ttl-pct", 0);
     pairs.add("disallow-null-setname", "false");
-    add_settings(OF_NAMESPACE, served, pairs);
+    add_settings(&settings_of_namespace(served), pairs);
     pairs.add("max-record-size", namespace.max_record_bytes());
     pairs.add("nsup-period", nsup_period);
     pairs.add("replication-factor", 1);
-    let default_seconds = DEFAULT_DURATION.as_secs();
     pairs.add("disable-mrt-writes", "false");
-    pairs.add("mrt-duration", default_seconds);
+    pairs.add("mrt-duration", DEFAULT_DURATION.as_secs());
     // `allow-expunge` changes nothing here: every delete is durable.
     let consistent = served.is_strongly_consistent;
     pairs.add("strong-consistency", consistent);
     pairs.add("strong-consistency-allow-expunge", consistent);
-    pairs.add(
-        "transaction-pending-limit",
-        pending_limit(options.max_waiters),
-    );
-    pairs.add(
-        "storage-engine",
-        if in_memory { "memory" } else { "device" },
-    );
+    let pending = pending_limit(options.max_waiters);
+    pairs.add("transaction-pending-limit", pending);
+    pairs.add("storage-engine", engine);
     pairs.add("storage-engine.data-size", capacity_bytes(served));
-    pairs.add(
-        "storage-engine.defrag-lwm-pct",
-        options.defrag_threshold_percent,
-    );
-    pairs.add(
-        "storage-engine.commit-to-device",
-        options.durability == Durability::Commit,
-    );
+    let threshold = options.defrag_threshold_percent;
+    pairs.add("storage-engine.defrag-lwm-pct", threshold);
+    let commits = options.durability == Durability::Commit;
+    pairs.add("storage-engine.commit-to-device", commits);
 }

@@ -1,7 +1,15 @@
-//! Who this server is.
+//! Who this server is, and which edition and version of Aerospike it says it is.
 
-use super::edition::{BUILD, EDITION};
-use super::{Ask, InfoAnswer, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError};
+use crate::server::counters::Pairs;
+
+/// The version of Aerospike whose dialect is spoken: clients choose by it what they send.
+pub(crate) const BUILD: &str = "8.1.2.0";
+
+pub(super) const EDITION: &str = "Aerospike Community Edition";
+
+/// What clients before the days of versions ask for.
+pub(super) const FEATURES: &str = "batch-any;batch-index;blob-bits;cdt-index;cdt-list;cdt-map;cluster-stable;float;geo;sindex-exists;peers;pipelining;pquery;pscans;query-show;relaxed-sc;replicas;replicas-all;replicas-master;replicas-max;truncate-namespace;udf";
 
 /// The longest description of a client, in bytes.
 const USER_AGENT_BYTES_MAX: usize = 64;
@@ -17,11 +25,7 @@ pub(super) fn release(_: &mut Ask<'_>) -> InfoAnswer {
     pairs.add("os", std::env::consts::OS);
     pairs.add("arch", std::env::consts::ARCH);
     pairs.add("server", concat!("spikelet-", env!("CARGO_PKG_VERSION")));
-    Ok(pairs.0)
-}
-
-pub(super) fn node(ask: &mut Ask<'_>) -> InfoAnswer {
-    Ok(ask.shared.node.clone())
+    Ok(pairs.text())
 }
 
 pub(super) fn connection(ask: &mut Ask<'_>) -> InfoAnswer {
@@ -32,7 +36,7 @@ pub(super) fn connection(ask: &mut Ask<'_>) -> InfoAnswer {
         "user-agent",
         ask.session.user_agent.as_deref().unwrap_or("unknown"),
     );
-    Ok(pairs.0)
+    Ok(pairs.text())
 }
 
 /// There is one sink, the standard error of the process.

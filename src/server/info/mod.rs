@@ -7,21 +7,20 @@
 //!
 //! Parameters are mostly `key=value` pairs between semicolons. [`COMMANDS`] is all there is.
 //!
-//! * `identity`, `edition`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
+//! * `identity`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
 //! * `namespaces`: what they hold. `config`: how they are kept. `latency`: how long requests took.
 //! * `admin`: truncation, jobs. `sindex`: secondary indexes. `udf`: texts of functions.
 
 mod admin;
 mod cluster;
 mod config;
-mod edition;
 mod identity;
 mod latency;
 mod namespaces;
 mod sindex;
 mod udf;
 
-pub(crate) use edition::BUILD;
+pub(crate) use identity::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
 
 use std::fmt;
@@ -32,7 +31,6 @@ use super::security::{Access, Permissions};
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use crate::Error;
-use edition::{EDITION, FEATURES};
 
 /// Further commands of a request are refused once its answers exceed this size.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
@@ -110,7 +108,7 @@ enum InfoAction {
 
 use InfoAction::{EnterpriseOnly, Runs, Says};
 
-/// All commands, by name, and what they need.
+/// All commands: names between spaces, and what they need.
 const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("alumni-clear-std", Nothing, Runs(cluster::peers)),
     ("alumni-tls-std", Nothing, Runs(cluster::peers)),
@@ -121,71 +119,54 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("cluster-stable", Login, Runs(cluster::stable)),
     ("compatibility-id", Login, Says("15")),
     ("connection", Login, Runs(identity::connection)),
-    ("edition", Nothing, Says(EDITION)),
-    ("feature-key", SYSTEM, EnterpriseOnly),
-    ("features", Nothing, Says(FEATURES)),
+    ("edition", Nothing, Says(identity::EDITION)),
+    ("feature-key masking quiesce", SYSTEM, EnterpriseOnly),
+    ("features", Nothing, Says(identity::FEATURES)),
     ("get-config", Login, Runs(config::get)),
-    ("health-outliers", Login, Says("")),
-    ("health-stats", Login, Says("")),
+    ("health-outliers health-stats", Login, Says("")),
     ("help", Login, Runs(help)),
     ("histogram", Login, Runs(latency::histogram)),
-    ("jobs", Login, Runs(admin::jobs)),
+    ("jobs query-show", Login, Runs(admin::jobs)),
     ("latencies", Login, Runs(latency::latencies)),
     ("log", Login, Runs(identity::log)),
     ("logs", Login, Says("0:stderr")),
-    ("masking", SYSTEM, EnterpriseOnly),
-    ("mesh", Login, Says("")),
+    ("mesh user-agents", Login, Says("")),
     ("namespace", Login, Runs(namespaces::namespace)),
     ("namespaces", Login, Runs(namespaces::names)),
-    ("node", Nothing, Runs(identity::node)),
+    ("node", Nothing, Runs(|ask| Ok(ask.shared.node.clone()))),
     ("partition-generation", Nothing, Says("1")),
     ("partition-info", Login, Runs(cluster::partition_info)),
     ("partitions", Nothing, Says("4096")),
     ("peers-clear-alt", Nothing, Runs(cluster::peers)),
     ("peers-clear-std", Nothing, Runs(cluster::peers)),
-    ("peers-generation", Nothing, Says("0")),
-    ("peers-tls-alt", Nothing, Runs(cluster::peers)),
-    ("peers-tls-std", Nothing, Runs(cluster::peers)),
+    ("peers-generation rebalance-generation", Nothing, Says("0")),
+    ("peers-tls-alt peers-tls-std", Nothing, Runs(cluster::peers)),
     ("query-abort", JOBS, Runs(admin::query_abort)),
     ("query-abort-all", JOBS, Runs(admin::query_abort_all)),
-    ("query-show", Login, Runs(admin::jobs)),
-    ("quiesce", SYSTEM, EnterpriseOnly),
-    ("quiesce-undo", SYSTEM, EnterpriseOnly),
     ("rack-ids", Login, Runs(cluster::rack_ids)),
-    ("racks", Login, EnterpriseOnly),
-    ("rebalance-generation", Nothing, Says("0")),
-    ("recluster", SYSTEM, Says("ok")),
+    ("racks roster", Login, EnterpriseOnly),
+    ("recluster set-log", SYSTEM, Says("ok")),
     ("release", Nothing, Runs(identity::release)),
     ("replicas", Login, Runs(cluster::replicas)),
     ("replicas-all", Login, Runs(cluster::replicas_all)),
     ("replicas-master", Login, Runs(cluster::replicas_master)),
-    ("revive", SYSTEM, EnterpriseOnly),
-    ("roster", Login, EnterpriseOnly),
-    ("roster-set", SYSTEM, EnterpriseOnly),
+    ("quiesce-undo revive roster-set", SYSTEM, EnterpriseOnly),
     ("service", Nothing, Runs(cluster::service)),
-    ("service-clear-alt", Nothing, Says("")),
+    ("service-clear-alt service-tls-alt", Nothing, Says("")),
     ("service-clear-std", Nothing, Runs(cluster::service_plain)),
-    ("service-tls-alt", Nothing, Says("")),
     ("service-tls-std", Nothing, Runs(cluster::service_encrypted)),
-    ("services", Nothing, Says("")),
-    ("services-alumni", Nothing, Says("")),
+    ("services services-alumni", Nothing, Says("")),
     ("set-config", SYSTEM, Runs(config::set)),
-    ("set-log", SYSTEM, Says("ok")),
     ("sets", Login, Runs(namespaces::sets)),
-    ("sindex", Login, Runs(sindex::list)),
+    ("sindex sindex-list", Login, Runs(sindex::list)),
     ("sindex-create", INDEXES, Runs(sindex::create)),
     ("sindex-delete", INDEXES, Runs(sindex::delete)),
     ("sindex-exists", Login, Runs(sindex::exists)),
-    ("sindex-list", Login, Runs(sindex::list)),
     ("sindex-stat", Login, Runs(sindex::stat)),
     ("statistics", Login, Runs(namespaces::statistics)),
     ("status", Nothing, Says("ok")),
     ("truncate", TRUNCATE, Runs(admin::truncate)),
-    (
-        "truncate-namespace",
-        TRUNCATE,
-        Runs(admin::truncate_namespace),
-    ),
+    ("truncate-namespace", TRUNCATE, Runs(admin::truncate_all)),
     ("truncate-namespace-undo", TRUNCATE, Says("ok")),
     ("truncate-undo", TRUNCATE, Says("ok")),
     ("udf-get", Login, Runs(udf::get)),
@@ -193,9 +174,13 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("udf-put", FUNCTIONS, Runs(udf::put)),
     ("udf-remove", FUNCTIONS, Runs(udf::remove)),
     ("user-agent-set", Nothing, Runs(identity::user_agent_set)),
-    ("user-agents", Login, Says("")),
     ("version", Nothing, Runs(identity::version)),
 ];
+
+/// The commands of a row.
+fn names_of((names, ..): &(&'static str, Needs, InfoAction)) -> std::str::Split<'static, char> {
+    names.split(' ')
+}
 
 /// The names that an empty request asks for.
 const SUMMARY: &[&str] = &[
@@ -231,12 +216,13 @@ pub(crate) fn answer(
 fn answer_one(shared: &ServerShared, session: &mut Session, command: &str, out: &mut Vec<u8>) {
     let separator = command.find(['/', ':', ';']).unwrap_or(command.len());
     let (name, rest) = command.split_at(separator);
-    let found = COMMANDS.binary_search_by_key(&name, |(name, ..)| name);
-    let value = match found.ok().and_then(|at| COMMANDS.get(at)) {
+    let mut commands = COMMANDS.iter();
+    let found = commands.find(|command| names_of(command).any(|known| known == name));
+    let value = match found {
         _ if out.len() > ANSWERS_BYTES_MAX => {
             Err(InfoError::parameter("too much is asked at once"))
         }
-        Some((name, needs, run)) => {
+        Some((_, needs, run)) => {
             let parameters = rest.get(1..).unwrap_or_default();
             let mut ask = Ask {
                 shared,
@@ -305,28 +291,16 @@ impl<'a> Ask<'a> {
 
     /// The namespace of a name.
     fn served(&self, name: &str) -> Option<&'a ServedNamespace> {
-        self.shared.namespace(name.as_bytes())
-    }
-}
-
-/// `key=value` pairs between semicolons.
-#[derive(Debug, Default)]
-struct Pairs(String);
-
-impl Pairs {
-    fn add(&mut self, key: impl fmt::Display, value: impl fmt::Display) {
-        use fmt::Write;
-        if !self.0.is_empty() {
-            self.0.push(';');
-        }
-        // Writing to a string does not fail.
-        let _ = write!(self.0, "{key}={value}");
+        self.shared
+            .namespace(name.as_bytes())
+            .map(|served| &**served)
     }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
 fn help(_: &mut Ask<'_>) -> InfoAnswer {
-    let names: Vec<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
+    let mut names: Vec<&str> = COMMANDS.iter().flat_map(names_of).collect();
+    names.sort_unstable();
     Ok(names.join(";"))
 }
 
@@ -335,10 +309,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_in_order() {
-        assert!(COMMANDS.is_sorted_by(|(one, ..), (other, ..)| one < other));
+    fn each_command_is_listed_once() {
+        let mut names: Vec<_> = COMMANDS.iter().flat_map(names_of).collect();
+        names.sort_unstable();
+        assert!(names.is_sorted_by(|one, other| one < other));
         for name in SUMMARY {
-            assert!(COMMANDS.iter().any(|(known, ..)| known == name), "{name}");
+            assert!(names.contains(name), "{name}");
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::cluster::each;
 use super::config::{add_namespace_config, capacity_bytes};
-use super::{Ask, InfoAnswer, Pairs};
+use super::{Ask, InfoAnswer};
+use crate::server::counters::Pairs;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
 
@@ -11,11 +12,7 @@ pub(super) fn names(ask: &mut Ask<'_>) -> InfoAnswer {
 }
 
 pub(super) fn statistics(ask: &mut Ask<'_>) -> InfoAnswer {
-    let mut pairs = Pairs::default();
-    for (key, value) in node_statistics(ask.shared) {
-        pairs.add(key, value);
-    }
-    Ok(pairs.0)
+    Ok(node_statistics(ask.shared).text())
 }
 
 /// Statistics that a node by itself answers by a constant, a line each: they count
@@ -26,38 +23,34 @@ const OF_ONE_NODE: &str = include_str!("statistics_of_node.txt");
 const OF_ONE_NAMESPACE: &str = include_str!("statistics_of_namespace.txt");
 
 /// Splits a table of constants into names and values.
-fn constants(table: &'static str) -> impl Iterator<Item = (&'static str, String)> {
-    let pairs = table.lines().filter_map(|line| line.split_once(' '));
-    pairs.map(|(name, value)| (name, value.to_owned()))
+fn constants(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    table.lines().filter_map(|line| line.split_once(' '))
 }
 
 /// Returns the statistics of the node, by Aerospike's names.
-pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, String)> {
-    let connections = &shared.connections;
-    let opened = connections.opened.get();
-    let open = connections.open.get();
+pub(crate) fn node_statistics(shared: &ServerShared) -> Pairs {
+    let counters = &shared.counters;
+    let (open, opened) = (counters.open.get(), counters.opened.get());
     let objects: u64 = shared
         .namespaces
         .iter()
         .map(|served| served.namespace.stats().records)
         .sum();
-    let counters = &shared.counters;
     let [complete, failed, late] = counters.ended_batches();
     let uptime = shared.started.elapsed().as_secs();
-    let mut pairs: Vec<_> = constants(OF_ONE_NODE).collect();
+    let mut pairs = Pairs::default();
+    pairs.add_all(constants(OF_ONE_NODE));
     // Values of one thread: the batches under way, and no buffers, since each connection sends its
     // answers.
     let queue = format!("{}:0", counters.batches_under_way());
-    pairs.extend([
-        ("cluster_key", format!("{:X}", shared.cluster_key)),
-        ("cluster_principal", shared.node.clone()),
-        ("paxos_principal", shared.node.clone()),
-        ("batch_index_queue", queue),
-    ]);
+    pairs.add("cluster_key", format!("{:X}", shared.cluster_key));
+    pairs.add("cluster_principal", &shared.node);
+    pairs.add("paxos_principal", &shared.node);
+    pairs.add("batch_index_queue", queue);
     let [available_kb, total_kb] =
         ["MemAvailable", "MemTotal"].map(|name| proc_number("meminfo", name));
     let free_pct = available_kb.saturating_mul(100) / total_kb.max(1);
-    let numbers = [
+    pairs.add_all([
         ("uptime", uptime),
         ("time_since_rebalance", uptime),
         ("objects", objects),
@@ -69,7 +62,7 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
         ("client_connections", open),
         ("client_connections_opened", opened),
         ("client_connections_closed", opened.saturating_sub(open)),
-        ("client_connections_refused", connections.refused.get()),
+        ("client_connections_refused", counters.refused.get()),
         ("reaped_fds", counters.idle_closes.get()),
         ("info_complete", counters.infos.get()),
         ("demarshal_error", counters.malformed.get()),
@@ -80,8 +73,7 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
         ("batch_index_error", failed),
         ("batch_index_timeout", late),
         ("message_memory_bytes", shared.budget.taken() as u64),
-    ];
-    pairs.extend(numbers.map(|(key, value)| (key, value.to_string())));
+    ]);
     pairs
 }
 
@@ -95,7 +87,7 @@ fn proc_number(file: &str, name: &str) -> u64 {
 }
 
 /// Returns the statistics of a namespace, by Aerospike's names.
-pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, String)> {
+pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Pairs {
     let namespace = &served.namespace;
     let stats = namespace.stats();
     let tombstones = stats.index_entries.saturating_sub(stats.records);
@@ -110,12 +102,10 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
     let all_blocks = stats.used_blocks + stats.available_blocks;
     let avail_pct = percent(stats.available_blocks, all_blocks);
     let counters = &served.counters;
-    let mut pairs: Vec<(String, String)> = constants(OF_ONE_NAMESPACE)
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
-    let mut add = |key: &str, value: String| pairs.push((key.to_owned(), value));
-    add("stop_writes", stats.stop_writes.to_string());
-    for (key, value) in [
+    let mut pairs = Pairs::default();
+    pairs.add_all(constants(OF_ONE_NAMESPACE));
+    pairs.add("stop_writes", stats.stop_writes);
+    pairs.add_all([
         ("objects", stats.records),
         ("tombstones", tombstones),
         ("master_objects", stats.records),
@@ -133,23 +123,11 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
         ("client_tsvc_error", counters.unexecuted.get()),
         ("fail_generation", counters.generation_refusals.get()),
         ("fail_record_too_big", counters.too_big_refusals.get()),
-    ] {
-        add(key, value.to_string());
-    }
-    for (key, count) in counters.by_outcome() {
-        add(&key, count.to_string());
-    }
-    for (key, count) in served.transactions.statistics(namespace) {
-        add(&key, count.to_string());
-    }
-    for (index, queries) in [
-        ("pi_query", &counters.primary_queries),
-        ("si_query", &counters.index_queries),
-    ] {
-        for (key, count) in queries.by_name() {
-            add(&format!("{index}_{key}"), count.to_string());
-        }
-    }
+    ]);
+    counters.add_outcomes_to(&mut pairs);
+    served.transactions.add_statistics_to(&mut pairs);
+    counters.primary_queries.add_to(&mut pairs, "pi_query");
+    counters.index_queries.add_to(&mut pairs, "si_query");
     pairs
 }
 
@@ -158,12 +136,9 @@ pub(super) fn namespace(ask: &mut Ask<'_>) -> InfoAnswer {
     let Some(served) = ask.served(name) else {
         return Ok("type=unknown".to_owned());
     };
-    let mut pairs = Pairs::default();
-    for (key, value) in namespace_statistics(served) {
-        pairs.add(key, value);
-    }
+    let mut pairs = namespace_statistics(served);
     add_namespace_config(served, &mut pairs);
-    Ok(pairs.0)
+    Ok(pairs.text())
 }
 
 /// `sets`, `sets/NAMESPACE`, `sets/NAMESPACE/SET`.

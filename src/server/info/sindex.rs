@@ -2,14 +2,15 @@
 
 use spikelet_storage::PARTITIONS;
 
-use super::{Ask, InfoAnswer, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError};
 use crate::Error;
 use crate::base64;
 use crate::engine::{Index, IndexState};
 use crate::index::{CLIENT_PARTS, CLIENT_TYPES, IndexPart, IndexSource};
 use crate::query::IndexDefinition;
 use crate::record::MAX_SET_NAME_BYTES;
-use crate::server::index::{CannotDeclare, component_of, type_of_name};
+use crate::server::counters::Pairs;
+use crate::server::index::{component_of, type_of_name};
 use crate::server::operation::bin_name;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
@@ -43,30 +44,27 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
     if set.len() > MAX_SET_NAME_BYTES {
         return Err(InfoError::parameter("set: at most 63 bytes"));
     }
-    let part = match ask.parameter(&["indextype"]) {
-        None => Some(IndexPart::Whole),
-        Some(part) if part.eq_ignore_ascii_case(SET_INDEX) => None,
-        Some(part) => Some(CLIENT_PARTS.by_name(part).ok_or_else(|| {
-            InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues, set")
-        })?),
-    };
-    let definition = match part {
-        None => of_records(ask, name, namespace, set)?,
-        Some(part) => of_values(ask, name, part)?,
+    let definition = match ask.parameter(&["indextype"]) {
+        None => of_values(ask, name, IndexPart::Whole)?,
+        Some(part) if part.eq_ignore_ascii_case(SET_INDEX) => {
+            of_records(ask, name, namespace, set)?
+        }
+        Some(part) => {
+            let part = CLIENT_PARTS.by_name(part).ok_or_else(|| {
+                InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues, set")
+            })?;
+            of_values(ask, name, part)?
+        }
     };
     match ask.served(namespace) {
         Some(served) => declare(served, set, definition)?,
-        None => ask
-            .shared
-            .elsewhere
-            .declare(namespace, set, definition)
-            .map_err(|why| match why {
-                CannotDeclare::NameTaken => name_taken(name),
-                CannotDeclare::TooMany => InfoError::new(
-                    result_code::TOO_MANY_INDEXES,
-                    "there are as many indexes as there may be",
-                ),
-            })?,
+        None => {
+            let declared = ask.shared.elsewhere.declare(namespace, set, definition);
+            declared.map_err(|code| match code {
+                result_code::INDEX_FOUND => name_taken(name),
+                code => InfoError::new(code, "there are as many indexes as there may be"),
+            })?;
+        }
     }
     Ok("ok".to_owned())
 }
@@ -206,19 +204,14 @@ pub(super) fn list(ask: &mut Ask<'_>) -> InfoAnswer {
     if let Some(name) = wanted {
         known(ask, name)?;
     }
-    let all = ask.shared.namespaces.iter();
-    let listed: Vec<String> = all
-        .map(|served| (served.namespace.name(), served))
-        .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
-        .flat_map(|(name, served)| {
+    let mut listed = Vec::new();
+    for served in &ask.shared.namespaces {
+        let name = served.namespace.name();
+        if wanted.is_none_or(|wanted| wanted == name) {
             let all = served.namespace.all_indexes();
-            let described: Vec<String> = all
-                .iter()
-                .filter_map(|index| describe(name, index))
-                .collect();
-            described
-        })
-        .collect();
+            listed.extend(all.iter().filter_map(|index| describe(name, index)));
+        }
+    }
     Ok(listed.join(";"))
 }
 
@@ -286,7 +279,7 @@ fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> InfoAnswer {
         pairs.add("entries", set.map_or(0, |usage| usage.records));
         pairs.add("used_bytes", 0);
         pairs.add("load_pct", load_pct);
-        return Ok(pairs.0);
+        return Ok(pairs.text());
     }
     let per_key = stats.entries.checked_div(stats.distinct_keys).unwrap_or(0);
     let per_record = served.namespace.entries_per_record(&index).round();
@@ -297,7 +290,7 @@ fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> InfoAnswer {
     pairs.add("load_pct", load_pct);
     pairs.add("load_time", stats.build_ms.div_ceil(1000));
     pairs.add("stat_gc_recs", stats.cleaned);
-    Ok(pairs.0)
+    Ok(pairs.text())
 }
 
 fn required<'a>(ask: &Ask<'a>, name: &'static str) -> Result<&'a str, InfoError> {

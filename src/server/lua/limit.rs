@@ -45,31 +45,36 @@ impl Limit {
     pub(super) fn check(&self) -> Result<(), String> {
         let every = u64::from(CHECK_EVERY);
         let count = self.instructions.fetch_add(every, Ordering::Relaxed);
+        if count > INSTRUCTIONS_MAX {
+            return self.end(format!(
+                "the function took more than {INSTRUCTIONS_MAX} instructions"
+            ));
+        }
+        self.check_time()
+    }
+
+    fn check_time(&self) -> Result<(), String> {
         let late = self.time.lock().filter(|(_, ends)| Instant::now() > *ends);
-        let why = if count > INSTRUCTIONS_MAX {
-            format!("the function took more than {INSTRUCTIONS_MAX} instructions")
-        } else if let Some((began, ends)) = late {
+        late.map_or(Ok(()), |(began, ends)| {
             let ms = (ends - began).as_millis();
-            format!("the function ran for more than {ms} ms, the time that its client allows")
-        } else {
-            return Ok(());
-        };
-        *self.over.lock() = Some(why.clone());
-        Err(why)
+            self.end(format!(
+                "the function ran for more than {ms} ms, the time that its client allows"
+            ))
+        })
     }
 
     /// Counts memory outside of Lua, and looks at the clock.
     fn charge(&self, bytes: usize) -> Result<(), String> {
         self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
         let before = self.call_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let late = self.time.lock().filter(|(_, ends)| Instant::now() > *ends);
-        if late.is_none() && before + bytes <= MEMORY_BYTES_MAX {
-            return Ok(());
+        self.check_time()?;
+        match before + bytes > MEMORY_BYTES_MAX {
+            true => self.end(too_large()),
+            false => Ok(()),
         }
-        if late.is_some() {
-            return self.check();
-        }
-        let why = too_large();
+    }
+
+    fn end(&self, why: String) -> Result<(), String> {
         *self.over.lock() = Some(why.clone());
         Err(why)
     }

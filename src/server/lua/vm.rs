@@ -114,9 +114,7 @@ impl Vm {
         self.limited(ends, record.now_ms, || {
             let facts = self.facts(record)?;
             let object: mlua::Value = self.function("new_record")?.call(&facts)?;
-            let mut arguments = self.arguments(call)?;
-            arguments.push_front(object);
-            arguments.push_front(mlua::Value::String(self.lua.create_string(&call.function)?));
+            let arguments = self.arguments(call, Some(object))?;
             let result: mlua::Value = self.function("call")?.call(arguments)?;
             Ok(FunctionResult {
                 value: self.objects.to_value(&self.lua, &result)?,
@@ -135,8 +133,7 @@ impl Vm {
         ends: Instant,
     ) -> std::result::Result<(Function, Function), String> {
         self.limited(ends, 0, || {
-            let mut arguments = self.arguments(call)?;
-            arguments.push_front(mlua::Value::String(self.lua.create_string(&call.function)?));
+            let arguments = self.arguments(call, None)?;
             self.function("begin_stream")?.call(arguments)
         })
     }
@@ -188,11 +185,13 @@ impl Vm {
         self.prelude.raw_get(name)
     }
 
-    fn arguments(&self, call: &FunctionCall) -> Result<MultiValue> {
+    /// The name of the function, the record if there is one, and the client's arguments.
+    fn arguments(&self, call: &FunctionCall, record: Option<mlua::Value>) -> Result<MultiValue> {
+        let name = self.lua.create_string(&call.function)?;
+        let front = [mlua::Value::String(name)].into_iter().chain(record);
         let arguments = call.arguments.iter();
-        arguments
-            .map(|value| self.objects.to_lua(&self.lua, value))
-            .collect()
+        let arguments = arguments.map(|value| self.objects.to_lua(&self.lua, value));
+        front.map(Ok).chain(arguments).collect()
     }
 
     /// The contents of a new record object.

@@ -10,7 +10,7 @@ use crate::server::message::{Info1, Message};
 use crate::server::operation::{bin_name, operations_of};
 use crate::server::ops::code;
 use crate::server::reply::MessageReply;
-use crate::server::results::WireResults;
+use crate::server::reply::WireResults;
 use crate::{Error, Result};
 
 /// Which bins a query returns.

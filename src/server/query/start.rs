@@ -8,26 +8,25 @@ use spikelet_storage::PARTITIONS;
 
 use super::projection::{Projection, projection_of};
 use super::stream::StreamState;
-use super::{LastSet, MetRecords, WireQuery};
+use super::{LastSet, MetRecords, QueryWork, WireQuery};
 use crate::engine::{PartitionQuery, PartitionStart};
 use crate::operation::Checked;
 use crate::policy::RecordExistsAction;
-use crate::query::Query;
 use crate::rate_limit::{Due, Pace, RateLimit};
-use crate::server::background::{BackgroundJob, Work};
+use crate::server::background::{ChangeKind, RecordChange};
 use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
 use crate::server::condition::IndexCondition;
+use crate::server::counters::{JobEnd, JobKind};
 use crate::server::fields::{Field, Fields};
 use crate::server::function_call::FunctionCall;
 use crate::server::job::{Job, JobFacts};
-use crate::server::message::{Head, Info1, Info2, Info3, Message};
+use crate::server::message::{Info1, Info2, Info3, Message};
 use crate::server::operation::operations_of;
-use crate::server::query_counters::JobKind;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
-use crate::{Digest, Error, Result, WritePolicy};
+use crate::{Digest, Error, Expression, Result, WritePolicy};
 
 /// How long a short query may take if its client does not say: Aerospike's default.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -37,23 +36,23 @@ const AGGREGATE: u8 = 1;
 const IN_BACKGROUND: u8 = 2;
 
 /// What becomes of a message without a digest.
-pub(crate) enum Started<'a> {
+pub(crate) enum Started {
     /// Records are to be returned.
-    Query(Box<WireQuery<'a>>),
+    Query(Box<WireQuery>),
     /// Records are to be operated on, by another thread, once the client is answered.
-    Background(Box<BackgroundJob>),
-    /// An empty answer to a query of this kind.
-    Empty(JobKind),
+    Background(Box<WireQuery>),
+    /// The answer is empty, and the query is counted.
+    Empty,
 }
 
 /// Begins what a message without a digest asks for, within the limit of its user. Otherwise the code of the answer.
-pub(crate) fn start<'a>(
-    shared: &'a ServerShared,
-    served: &'a ServedNamespace,
-    message: &Message<'a>,
+pub(crate) fn start(
+    shared: &Arc<ServerShared>,
+    served: &Arc<ServedNamespace>,
+    message: &Message<'_>,
     client: &str,
     limit: Option<RateLimit>,
-) -> std::result::Result<Started<'a>, u8> {
+) -> std::result::Result<Started, u8> {
     let fields = &message.fields;
     let call = match fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
         true => Some(FunctionCall::of(fields)?),
@@ -84,16 +83,20 @@ pub(crate) fn start<'a>(
         (true, None) => JobKind::Background,
         (true, Some(_)) => JobKind::BackgroundFunction,
     };
+    let empty = || {
+        let counters = served.counters.queries(fields.has(Field::IndexRange));
+        counters.add(kind, JobEnd::Complete);
+        Ok(Started::Empty)
+    };
     let condition = match IndexCondition::of(fields, &served.namespace, set) {
         // Operations on the records of no set are done, and they aggregate to nothing.
         Err(result_code::INDEX_NOT_FOUND) if (writes || call.is_some()) && set_id.is_none() => {
-            return Ok(Started::Empty(kind));
+            return empty();
         }
         condition => condition?,
     };
-    let starts = if writes {
-        Vec::new()
-    } else if call.is_some() && !fields.has(Field::Partitions) && !fields.has(Field::Digests) {
+    let names_partitions = fields.has(Field::Partitions) || fields.has(Field::Digests);
+    let starts = if writes || (call.is_some() && !names_partitions) {
         // The client asks the node, whatever partitions it has.
         (0..PARTITIONS).map(|at| start_at(at, None)).collect()
     } else {
@@ -109,17 +112,13 @@ pub(crate) fn start<'a>(
         _ => None,
     };
     let Some(set_id) = set_id else {
-        return Ok(Started::Empty(kind));
+        return empty();
     };
     if !short && shared.jobs.running() as u64 >= shared.limits.max_queries.load(Ordering::Relaxed) {
         return Err(result_code::FORBIDDEN);
     }
     let filter = filter_of(fields)?;
     let resumed = starts.iter().filter(|start| start.behind.is_some()).count();
-    let partitions = match writes {
-        true => PARTITIONS,
-        false => starts.len(),
-    };
     let asked_rps = fields.u32(Field::RecordsPerSecond).unwrap_or(0);
     let max_rps = served.max_background_rps.load(Ordering::Relaxed) as u32;
     let rps = match (writes, asked_rps) {
@@ -136,7 +135,7 @@ pub(crate) fn start<'a>(
         namespace: served.namespace.name().to_owned(),
         set: set.to_owned(),
         index: index_name.map(|name| name.to_string()),
-        partitions: partitions - resumed,
+        partitions: starts.len() - resumed,
         digests: resumed,
         records_per_second: rps,
         socket_timeout_ms: fields.u32(Field::SocketTimeout).unwrap_or_default(),
@@ -147,29 +146,23 @@ pub(crate) fn start<'a>(
     let set_id = (set_id != 0).then_some(set_id);
     let parameter = |_| result_code::PARAMETER;
     let condition = condition.as_ref().map(|of| (&of.index, &of.bound));
-    if writes {
-        let (work, policy) = background_of(&message.head, message, served, call)
-            .map_err(|error| error.result_code())?;
-        let job = shared.jobs.begin(facts).ok_or(result_code::PARAMETER)?;
-        return Ok(Started::Background(Box::new(BackgroundJob {
-            namespace: served.namespace.clone(),
-            query: Query::of_client(&served.namespace, set_id, condition),
-            filter,
-            work,
-            policy,
-            mode,
-            pace,
-            job,
-        })));
-    }
-    let projection = projection_of(message).map_err(parameter)?;
-    if let Projection::Operations(operations) = &projection {
-        let checked = Checked::new(operations, mode).map_err(|error| error.result_code())?;
-        if checked.is_write() {
-            return Err(result_code::PARAMETER);
+    let work = if writes {
+        let change = change_of(message, served, call, filter.clone());
+        QueryWork::Change(change.map_err(|error| error.result_code())?)
+    } else {
+        let projection = projection_of(message).map_err(parameter)?;
+        if let Projection::Operations(operations) = &projection {
+            let checked = Checked::new(operations, mode).map_err(|error| error.result_code())?;
+            if checked.is_write() {
+                return Err(result_code::PARAMETER);
+            }
         }
-    }
-    let source = PartitionQuery::new(&served.namespace, set_id, condition, starts);
+        match call {
+            Some(call) => QueryWork::Stream(StreamState::Ahead(call)),
+            None => QueryWork::Project(projection, mode),
+        }
+    };
+    let source = PartitionQuery::new(&served.namespace, set_id, condition, starts, writes);
     let source = source.map_err(parameter)?;
     // Nobody is told of a short query.
     let job = match short {
@@ -180,27 +173,30 @@ pub(crate) fn start<'a>(
         0 => SHORT_TIMEOUT,
         ms => Duration::from_millis(u64::from(ms)),
     };
-    Ok(Started::Query(Box::new(WireQuery {
-        stream: call.map(StreamState::Ahead),
-        shared,
+    let query = Box::new(WireQuery {
+        shared: Arc::clone(shared),
         records: MetRecords {
-            served,
+            served: Arc::clone(served),
             source,
-            is_of_all_sets: set_id.is_none(),
-            filter,
+            hides_own: set_id.is_none() || writes,
+            // A change asks its filter under the record's lock.
+            filter: filter.filter(|_| !writes),
             set_name: LastSet::default(),
             job,
         },
-        projection,
-        mode,
+        work,
         is_exhausted: false,
         left: match fields.u64(Field::MaxRecords) {
-            None | Some(0) => u64::MAX,
-            Some(most) => most,
+            Some(most @ 1..) if !writes => most,
+            _ => u64::MAX,
         },
         pace,
         deadline: short.then(|| Instant::now() + timeout),
-    })))
+    });
+    Ok(match writes {
+        true => Started::Background(query),
+        false => Started::Query(query),
+    })
 }
 
 /// The partitions that a query is to visit.
@@ -254,13 +250,14 @@ const fn start_at(partition: usize, behind: Option<(Option<i64>, Digest)>) -> Pa
     PartitionStart { partition, behind }
 }
 
-/// The work and the policy of a background query.
-fn background_of(
-    head: &Head,
+/// The change that a background query makes.
+fn change_of(
     message: &Message<'_>,
     served: &ServedNamespace,
     call: Option<FunctionCall>,
-) -> Result<(Work, WritePolicy)> {
+    filter: Option<Expression>,
+) -> Result<RecordChange> {
+    let head = &message.head;
     let operations = operations_of(head, &message.ops)?;
     let reads = operations.iter().any(|operation| !operation.is_write());
     let is_wrong = match &call {
@@ -272,7 +269,13 @@ fn background_of(
             "a background query takes operations that write, at least one, or a function",
         ));
     }
-    let work = call.map_or(Work::Operations(operations), Work::Function);
+    let kind = match call {
+        None => {
+            Checked::new(&operations, head.mode())?;
+            ChangeKind::Operations(operations, head.mode())
+        }
+        Some(call) => ChangeKind::Function(call),
+    };
     let action = if head.info3.contains(Info3::REPLACE_ONLY) {
         RecordExistsAction::ReplaceOnly
     } else {
@@ -281,5 +284,9 @@ fn background_of(
     let policy = WritePolicy::default()
         .record_exists_action(action)
         .expiration(expiration(head.ttl, served)?);
-    Ok((work, policy))
+    Ok(RecordChange {
+        kind,
+        policy,
+        filter,
+    })
 }

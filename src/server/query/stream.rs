@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use crate::server::function_call::{FunctionCall, RecordInput, Stream};
-use crate::server::ops::code;
 use crate::server::reply::{AnswerHeader, MessageReply};
 use crate::server::response_buffer::ResponseBuffer;
 use crate::server::served::ServedNamespace;
@@ -63,7 +62,7 @@ fn append(
     out: &mut ResponseBuffer<'_>,
 ) -> crate::Result<()> {
     let mut reply = MessageReply::begin(out);
-    match reply.op(code::READ, name, kind, stored) {
+    match reply.bin(name, kind, stored) {
         Ok(()) => reply.finish(&AnswerHeader::default()),
         Err(refused) => {
             // The room that was refused is given back.

@@ -14,10 +14,10 @@ use super::usage::Rate;
 use super::users::Security;
 use crate::rate_limit::RateLimit;
 use crate::server::command::RecordCommand;
-use crate::server::counter::Counted;
+use crate::server::counters::Counted;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
-use crate::server::ops::{Ops, code};
+use crate::server::ops::code;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::transaction::part::TransactionPart;
@@ -57,11 +57,6 @@ impl Access {
         Ok(())
     }
 
-    fn log_out(&mut self) {
-        self.account = None;
-        self.connection = None;
-    }
-
     /// Returns the user, with roles as they are now. An error is the code of the answer: the client
     /// has not logged in, the session has ended with the user or the password, or the address is
     /// not allowed any more.
@@ -77,7 +72,7 @@ impl Access {
             let renewed = security.account(&account.name);
             match renewed.ok().filter(|new| new.salt == account.salt) {
                 Some(new) => self.account = Some(Arc::new(new)),
-                None => self.log_out(),
+                None => (self.account, self.connection) = (None, None),
             }
         }
         let account = self
@@ -89,23 +84,11 @@ impl Access {
     }
 
     /// Checks a request about a record. An error is the code of the answer.
-    #[inline]
-    pub(crate) fn command(
-        &mut self,
-        served: &ServedNamespace,
-        command: &RecordCommand<'_>,
-    ) -> Result<(), u8> {
+    pub(crate) fn command(&mut self, command: &RecordCommand<'_>) -> Result<(), u8> {
         if self.security.is_none() {
             return Ok(());
         }
-        self.checked_command(served, command)
-    }
-
-    fn checked_command(
-        &mut self,
-        served: &ServedNamespace,
-        command: &RecordCommand<'_>,
-    ) -> Result<(), u8> {
+        let served = command.served;
         let set = command.fields.get(Field::Set).unwrap_or_default();
         let place = (served.namespace.name().as_bytes(), set);
         let writes = command.verb() != Verb::Read;
@@ -129,13 +112,14 @@ impl Access {
         let action = || {
             let verb = match command.verb() {
                 Verb::Read => "read",
-                Verb::Write if command.calls_function() => "function",
+                Verb::Function => "function",
                 Verb::Write => "write",
                 Verb::Delete => "delete",
             };
             format!("{verb} {} of {}", command.digest, shown(place))
         };
-        self.check(place, check, action).map(drop)
+        let is_noted = |security: &Security| security.audit.has_data(place);
+        self.check(is_noted, check, action).map(drop)
     }
 
     /// Checks a query, or a background query. Returns the limit that all queries of the user share.
@@ -145,9 +129,6 @@ impl Access {
         served: &ServedNamespace,
         message: &Message<'_>,
     ) -> Result<Option<RateLimit>, u8> {
-        if self.security.is_none() {
-            return Ok(None);
-        }
         let fields = &message.fields;
         let set = fields.get(Field::Set).unwrap_or_default();
         let place = (served.namespace.name().as_bytes(), set);
@@ -173,7 +154,8 @@ impl Access {
             let kind = if writes { "background query" } else { "query" };
             format!("{kind} of {}", shown(place))
         };
-        self.check(place, check, action).map(Option::flatten)
+        let is_noted = |security: &Security| security.audit.has_data(place);
+        self.check(is_noted, check, action).map(Option::flatten)
     }
 
     /// Whether the client has logged in, or need not.
@@ -183,11 +165,8 @@ impl Access {
 
     /// Checks that the client has logged in, before anything else of its message is looked at.
     pub(crate) fn logged_in(&mut self) -> Result<(), u8> {
-        if self.security.is_none() {
-            return Ok(());
-        }
         let action = || "request".to_owned();
-        self.check((b"", b""), |_| Ok(()), action).map(drop)
+        self.check(|_| false, |_| Ok(()), action).map(drop)
     }
 
     /// Checks an info command that needs one of these, in a namespace and set if it is about one.
@@ -198,39 +177,32 @@ impl Access {
         (namespace, set): (&str, &str),
     ) -> Result<(), u8> {
         let place = (namespace.as_bytes(), set.as_bytes());
-        let may = self
-            .current()
-            .and_then(|account| account.map_or(Ok(()), |account| account.check(needed, place)));
-        let is_change = !needed.is_empty();
-        if is_change || may.is_err() {
-            let action = format!("info {name} {}", shown(place));
-            self.note(action.trim_end(), may);
-        }
-        may
+        let action = || {
+            format!("info {name} {}", shown(place))
+                .trim_end()
+                .to_owned()
+        };
+        let check = |account: &Account| account.check(needed, place);
+        // Commands that change something need a permission.
+        self.check(|_| !needed.is_empty(), check, action).map(drop)
     }
 
     /// Looks at the user, if there is one. Notes a refusal, and a request that is to be noted.
     fn check<T>(
         &mut self,
-        (namespace, set): Place<'_>,
+        is_noted: impl FnOnce(&Security) -> bool,
         look: impl FnOnce(&Account) -> Result<T, u8>,
         action: impl FnOnce() -> String,
     ) -> Result<Option<T>, u8> {
         let account = self.current();
         let seen = account.and_then(|account| account.map(look).transpose());
-        let may = seen.as_ref().map_or_else(|code| Err(*code), |_| Ok(()));
-        let is_noted = |security: &Arc<Security>| security.audit.has_data(namespace, set);
-        if may.is_err() || self.security.as_ref().is_some_and(is_noted) {
-            self.note(&action(), may);
+        if let Some(security) = &self.security
+            && (seen.is_err() || is_noted(security))
+        {
+            let code = seen.as_ref().err().copied().unwrap_or(result_code::OK);
+            security.note(self.user(), self.peer, &action(), code);
         }
         seen
-    }
-
-    fn note(&self, action: &str, may: Result<(), u8>) {
-        if let Some(security) = &self.security {
-            let code = may.err().unwrap_or(result_code::OK);
-            security.note(self.user(), self.peer, action, code);
-        }
     }
 }
 
@@ -245,17 +217,16 @@ fn shown((namespace, set): Place<'_>) -> String {
 
 /// The permissions that a request about a record needs.
 fn needed_by(command: &RecordCommand<'_>) -> Permissions {
+    let mut ops = command.ops.iter();
     match command.verb() {
         Verb::Read => Permissions::READ,
         Verb::Delete => Permissions::WRITE,
-        Verb::Write if command.calls_function() => Permissions::CALL,
-        Verb::Write if reads(&command.ops) || command.head.info1.contains(Info1::READ) => {
+        Verb::Function => Permissions::CALL,
+        Verb::Write
+            if command.head.info1.contains(Info1::READ) || ops.any(|op| code::reads(op.code)) =>
+        {
             Permissions::READ | Permissions::WRITE
         }
         Verb::Write => Permissions::WRITE,
     }
-}
-
-fn reads(ops: &Ops<'_>) -> bool {
-    ops.iter().any(|op| code::reads(op.code))
 }

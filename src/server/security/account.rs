@@ -1,5 +1,6 @@
 //! The rights of one user.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub(super) struct Account {
     /// another.
     pub(super) salt: Salt,
     pub(super) version: u64,
+    /// Names of roles.
+    pub(super) roles: BTreeSet<Box<str>>,
     pub(super) privileges: Vec<Privilege>,
     /// None: any address.
     pub(super) allowed: Vec<Network>,
@@ -30,8 +33,8 @@ pub(super) struct Account {
 
 impl Account {
     /// Refuses what the user may not do.
-    pub(super) fn check(&self, needed: Permissions, (namespace, set): Place<'_>) -> Result<(), u8> {
-        let may = self.has(needed, (namespace, set));
+    pub(super) fn check(&self, needed: Permissions, place: Place<'_>) -> Result<(), u8> {
+        let may = self.has(needed, place);
         may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
     }
 

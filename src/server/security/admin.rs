@@ -189,7 +189,7 @@ impl<'a> Asked<'a> {
         roles.ok_or(result_code::SECURITY_FIELD)
     }
 
-    fn privileges(&self) -> Changed<Vec<Privilege>> {
+    fn privileges(&self) -> Changed<BTreeSet<Privilege>> {
         Privilege::read_all(self.bytes(field::PRIVILEGES)?)
     }
 
@@ -200,8 +200,7 @@ impl<'a> Asked<'a> {
     }
 
     fn optional_text(&self, number: u8) -> Changed<Option<&'a str>> {
-        let is_there = self.fields.by_number(number).is_some();
-        is_there.then(|| self.text(number)).transpose()
+        self.has(number).then(|| self.text(number)).transpose()
     }
 
     fn change(&self, change: impl FnOnce(&mut UserDirectory) -> Changed) -> Changed {
@@ -311,7 +310,7 @@ fn create_role(asked: &mut Asked<'_>) -> Changed {
     let name = asked.text(field::ROLE)?;
     let mut role = UserRole::default();
     if asked.has(field::PRIVILEGES) {
-        role.privileges = asked.privileges()?.into_iter().collect();
+        role.privileges = asked.privileges()?;
     }
     role.set_allowlist(asked.optional_text(field::ALLOWLIST)?.unwrap_or_default())?;
     role.read_quota = asked.quota(field::READ_QUOTA)?.unwrap_or(0);
@@ -365,30 +364,26 @@ fn query_users(asked: &mut Asked<'_>) -> Changed {
     }
     let security = asked.security;
     let only = named.or(own.as_deref().filter(|_| !may_see_all));
-    let rows = security.read(|directory| {
-        let listed = directory.users.iter();
-        let listed = listed.filter(|(name, _)| only.is_none_or(|only| only == &***name));
-        let rows = listed.map(|(name, user)| (name.clone(), user.roles.clone()));
-        rows.collect::<Vec<_>>()
+    let names: Vec<Box<str>> = security.read(|directory| {
+        let names = directory.users.keys();
+        let listed = names.filter(|name| only.is_none_or(|only| only == &***name));
+        listed.cloned().collect()
     });
-    if named.is_some() && rows.is_empty() {
+    if named.is_some() && names.is_empty() {
         return Err(result_code::INVALID_USER);
     }
-    for (name, roles) in &rows {
-        user_row(security, name, roles, asked.out);
+    // One may have been dropped since it was listed.
+    for account in names.iter().flat_map(|name| security.account(name)) {
+        user_row(&account, security.now_ms(), asked.out);
     }
     AdminRow::begin(asked.out).end(result_code::SECURITY_END);
     Ok(())
 }
 
-fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &mut Vec<u8>) {
-    // Dropped since it was listed.
-    let Ok(account) = security.account(name) else {
-        return;
-    };
-    let (reads, writes) = account.usage.per_second(security.now_ms());
-    let mut list = vec![roles.len().min(255) as u8];
-    for role in roles.iter().take(255) {
+fn user_row(account: &Account, now_ms: u64, out: &mut Vec<u8>) {
+    let (reads, writes) = account.usage.per_second(now_ms);
+    let mut list = vec![account.roles.len().min(255) as u8];
+    for role in account.roles.iter().take(255) {
         list.push(role.len() as u8);
         list.extend_from_slice(role.as_bytes());
     }
@@ -399,7 +394,7 @@ fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &m
         [4].into_iter().chain(numbers).collect::<Vec<u8>>()
     };
     let mut row = AdminRow::begin(out);
-    row.field(field::USER, name.as_bytes());
+    row.field(field::USER, account.name.as_bytes());
     row.field(field::ROLES, &list);
     row.field(field::READ_INFO, &info(account.read_quota, reads));
     row.field(field::WRITE_INFO, &info(account.write_quota, writes));
@@ -411,17 +406,15 @@ fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &m
 /// A row for one role or all. A user who may not change users sees the own roles only.
 fn query_roles(asked: &mut Asked<'_>) -> Changed {
     let named = asked.optional_text(field::ROLE)?;
-    let may_see_all = asked.access.current()?.is_none_or(is_administrator);
-    let own = asked.access.user().unwrap_or_default().to_owned();
+    let account = asked.access.current()?;
+    let sees =
+        |name: &str| account.is_none_or(|user| is_administrator(user) || user.roles.contains(name));
+    if named.is_some_and(|name| !sees(name)) {
+        return Err(result_code::ROLE_VIOLATION);
+    }
     let rows = asked.security.read(|directory| {
-        let own = directory.user(&own).map(|user| user.roles.clone());
-        let own = own.unwrap_or_default();
-        let sees = |name: &str| may_see_all || own.contains(name);
-        let names = match named {
-            Some(name) if !sees(name) => return Err(result_code::ROLE_VIOLATION),
-            Some(name) => vec![name.into()],
-            None => directory.role_names(),
-        };
+        let named = named.map(|name| vec![name.into()]);
+        let names = named.unwrap_or_else(|| directory.role_names());
         let visible = names.into_iter().filter(|name| sees(name));
         visible
             .map(|name| Ok((directory.role(&name)?, name)))

@@ -12,6 +12,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 use spikelet_storage::EPOCH_UNIX_SECONDS;
 
+use super::account::Place;
 use crate::server::result_code;
 use crate::{Error, Result};
 
@@ -21,7 +22,7 @@ pub(super) struct Audit {
     /// `None`: the log of the process, with the target `spikelet::audit`.
     file: Option<Mutex<File>>,
     /// Namespaces, and sets of them (empty: all), to be noted.
-    data: Vec<(Box<str>, Box<str>)>,
+    data: Vec<(String, String)>,
 }
 
 impl Audit {
@@ -37,17 +38,14 @@ impl Audit {
                 Error::parameter(format!("the audit log {}: {error}", path.display()))
             })
         };
-        let data = data.iter();
         Ok(Self {
             file: file.map(open).transpose()?.map(Mutex::new),
-            data: data
-                .map(|(namespace, set)| (namespace.as_str().into(), set.as_str().into()))
-                .collect(),
+            data: data.to_vec(),
         })
     }
 
     /// Whether requests about records of this set are noted.
-    pub(super) fn has_data(&self, namespace: &[u8], set: &[u8]) -> bool {
+    pub(super) fn has_data(&self, (namespace, set): Place<'_>) -> bool {
         self.data.iter().any(|(noted, noted_set)| {
             noted.as_bytes() == namespace && (noted_set.is_empty() || noted_set.as_bytes() == set)
         })

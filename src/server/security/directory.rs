@@ -71,7 +71,7 @@ impl UserDirectory {
     /// Returns a role, whether it was created or is there anyway.
     pub(super) fn role(&self, name: &str) -> Changed<UserRole> {
         let own = predefined(name).map(|privileges| UserRole {
-            privileges: privileges.into_iter().collect(),
+            privileges,
             ..UserRole::default()
         });
         own.or_else(|| self.roles.get(name).cloned())
@@ -116,21 +116,21 @@ impl UserDirectory {
         Ok(())
     }
 
+    fn check_known(&self, user: &str, roles: &[&str]) -> Changed {
+        self.user(user)?;
+        let mut roles = roles.iter();
+        roles.try_for_each(|role| self.role(role).map(drop))
+    }
+
     pub(super) fn grant_roles(&mut self, name: &str, roles: &[&str]) -> Changed {
-        self.user(name)?;
-        roles
-            .iter()
-            .try_for_each(|role| self.role(role).map(drop))?;
+        self.check_known(name, roles)?;
         let granted = roles.iter().map(|role| Box::from(*role));
         self.user_mut(name)?.roles.extend(granted);
         Ok(())
     }
 
     pub(super) fn revoke_roles(&mut self, name: &str, roles: &[&str]) -> Changed {
-        self.user(name)?;
-        roles
-            .iter()
-            .try_for_each(|role| self.role(role).map(drop))?;
+        self.check_known(name, roles)?;
         let user = self.user_mut(name)?;
         user.roles.retain(|role| !roles.contains(&&**role));
         Ok(())

@@ -149,11 +149,8 @@ impl TokenKey {
         let (ends, tag) = token.split_first_chunk().ok_or(BadToken::Unknown)?;
         let mac = self.mac(user, salt, *ends).ok_or(BadToken::Unknown)?;
         mac.verify_slice(tag).map_err(|_| BadToken::Unknown)?;
-        if u64::from_be_bytes(*ends) > now_ms {
-            Ok(())
-        } else {
-            Err(BadToken::Expired)
-        }
+        let counts = u64::from_be_bytes(*ends) > now_ms;
+        counts.then_some(()).ok_or(BadToken::Expired)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Privileges: permissions of a role, and the place where they count.
 
+use std::collections::BTreeSet;
+
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
@@ -94,11 +96,11 @@ impl Privilege {
     }
 
     /// Reads the list of a message. An error is the code of the answer.
-    pub(super) fn read_all(list: &[u8]) -> Result<Vec<Self>, u8> {
+    pub(super) fn read_all(list: &[u8]) -> Result<BTreeSet<Self>, u8> {
         let mut cursor = UnreadBytes(list);
         let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
         let all = (0..count).map(|_| Self::read(&mut cursor));
-        let all = all.collect::<Result<Vec<_>, u8>>()?;
+        let all = all.collect::<Result<_, u8>>()?;
         let is_whole = cursor.is_empty();
         is_whole.then_some(all).ok_or(result_code::SECURITY_FIELD)
     }
@@ -149,13 +151,13 @@ pub(super) fn short_text<'a>(cursor: &mut UnreadBytes<'a>) -> Option<&'a str> {
 }
 
 /// The privileges of a role that is there without being created.
-pub(super) fn predefined(role: &str) -> Option<Vec<Privilege>> {
+pub(super) fn predefined(role: &str) -> Option<BTreeSet<Privilege>> {
     let of = |(code, ..): &(u8, &str, Permissions)| Privilege::everywhere(*code);
     if role == SUPERUSER {
         return Some(PRIVILEGES.iter().map(of).collect());
     }
     let found = PRIVILEGES.iter().find(|(_, name, _)| *name == role)?;
-    Some(vec![of(found)])
+    Some([of(found)].into())
 }
 
 /// The names of [`predefined`] roles.
@@ -173,7 +175,7 @@ mod tests {
     #[test]
     fn privileges_are_read_as_they_were_written() {
         let list = b"\x03\x00\x0a\x04test\x04demo\x0d\x00\x00";
-        let all = Privilege::read_all(list).unwrap();
+        let all: Vec<_> = Privilege::read_all(list).unwrap().into_iter().collect();
         assert_eq!(all[0], Privilege::everywhere(0));
         assert!(all[1].covers(b"test", b"demo"));
         assert!(!all[1].covers(b"test", b""));

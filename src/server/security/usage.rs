@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::rate_limit::Due;
-use crate::server::counter::Gauge;
+use crate::server::counters::Gauge;
 
 /// Requests of one kind, in the current second.
 #[derive(Debug, Default)]

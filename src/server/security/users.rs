@@ -125,9 +125,9 @@ impl Security {
     pub(super) fn account(&self, name: &str) -> Changed<Account> {
         // Before the directory: a change meanwhile makes the account be looked up again.
         let version = self.version.load(Ordering::Acquire);
-        let (salt, roles) = self.read(|directory| {
+        let (user, roles) = self.read(|directory| {
             let user = directory.user(name)?;
-            Ok::<_, u8>((*user.password.salt(), directory.roles_of(user)))
+            Ok::<_, u8>((user.clone(), directory.roles_of(user)))
         })?;
         let listed = roles.iter().map(|role| &role.allowlist);
         let mut allowed = Vec::new();
@@ -139,8 +139,9 @@ impl Security {
         let most = |quota: fn(&UserRole) -> u32| roles.iter().map(quota).max().unwrap_or(0);
         Ok(Account {
             name: name.into(),
-            salt,
+            salt: *user.password.salt(),
             version,
+            roles: user.roles,
             allowed,
             read_quota: most(|role| role.read_quota),
             write_quota: most(|role| role.write_quota),

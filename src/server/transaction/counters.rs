@@ -1,8 +1,7 @@
 //! Counts of transactions and of their records.
 
 use super::part::TransactionPart;
-use crate::server::counter::Counter;
-use crate::server::counters::{ByOutcome, RequestOutcome};
+use crate::server::counters::{ByOutcome, Counter, Pairs, RequestOutcome};
 use crate::server::result_code;
 
 /// Counts of what transactions do, of a namespace.
@@ -23,13 +22,10 @@ impl TransactionCounters {
     /// Counts a request by the code of its answer. Returns true if the request must not count as a read or write as
     /// well.
     pub(crate) fn count(&self, part: TransactionPart, code: u8) -> bool {
-        let met = match code {
-            result_code::MRT_BLOCKED => Some(&self.blocked),
-            result_code::MRT_VERSION_MISMATCH => Some(&self.version_mismatches),
-            _ => None,
-        };
-        if let Some(met) = met {
-            met.count();
+        match code {
+            result_code::MRT_BLOCKED => self.blocked.count(),
+            result_code::MRT_VERSION_MISMATCH => self.version_mismatches.count(),
+            _ => {}
         }
         let counters = match part {
             TransactionPart::Verify => &self.verify,
@@ -39,27 +35,19 @@ impl TransactionCounters {
                 return false;
             }
         };
-        counters.add_many(RequestOutcome::of(code), 1);
+        counters.add(RequestOutcome::of(code), 1);
         true
     }
 
-    /// All counts, by Aerospike's names.
-    pub(super) fn by_name(&self) -> Vec<(String, u64)> {
-        let mut pairs = Vec::new();
-        for (kind, counts) in [
-            ("mrt_verify_read", &self.verify),
-            ("mrt_roll_forward", &self.roll_forward),
-            ("mrt_roll_back", &self.roll_back),
-        ] {
-            counts.add_to(&mut pairs, kind, &[]);
-        }
-        for (name, counter) in [
-            ("mrt_monitor_roll_back_success", &self.expired_records),
-            ("fail_mrt_blocked", &self.blocked),
-            ("fail_mrt_version_mismatch", &self.version_mismatches),
-        ] {
-            pairs.push((name.to_owned(), counter.get()));
-        }
-        pairs
+    /// Adds all counts, by Aerospike's names.
+    pub(super) fn add_to(&self, pairs: &mut Pairs) {
+        self.verify.add_to(pairs, "mrt_verify_read", &[]);
+        self.roll_forward.add_to(pairs, "mrt_roll_forward", &[]);
+        self.roll_back.add_to(pairs, "mrt_roll_back", &[]);
+        let rolled_back = self.expired_records.get();
+        pairs.add("mrt_monitor_roll_back_success", rolled_back);
+        pairs.add("fail_mrt_blocked", self.blocked.get());
+        let mismatches = self.version_mismatches.get();
+        pairs.add("fail_mrt_version_mismatch", mismatches);
     }
 }

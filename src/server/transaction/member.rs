@@ -19,7 +19,6 @@ impl RecordRequest<'_> {
     pub(crate) fn answer_member(
         &self,
         part: TransactionPart,
-        scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
     ) -> CommandAnswer {
         if part == TransactionPart::Verify {
@@ -37,24 +36,21 @@ impl RecordRequest<'_> {
             Verb::Read if command.head.info1.contains(Info1::READ) => {
                 self.read_member(&transaction, reply)
             }
-            Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
-            Verb::Write if command.calls_function() => {
+            Verb::Read => Err(result_code::PARAMETER.into()),
+            Verb::Function => {
                 self.check_unlocked(Some(&transaction))?;
-                Err(CommandRefusal::Code(result_code::UNSUPPORTED))
+                Err(result_code::UNSUPPORTED.into())
             }
-            Verb::Write => self.write_member(&transaction, scratch, reply),
+            Verb::Write => self.write_member(&transaction, reply),
             Verb::Delete => self.delete_member(&transaction),
         }
     }
 
     /// Refuses a record that another transaction than `own` has locked.
     pub(crate) fn check_unlocked(&self, own: Option<&Digest>) -> Result<(), CommandRefusal> {
-        let Self {
-            served, address, ..
-        } = self;
-        let (namespace, digest) = (&served.namespace, &address.digest);
-        match served.transactions.is_locked(namespace, digest, own) {
-            true => Err(CommandRefusal::Code(result_code::MRT_BLOCKED)),
+        let transactions = &self.command.served.transactions;
+        match transactions.is_locked(&self.address.digest, own) {
+            true => Err(result_code::MRT_BLOCKED.into()),
             false => Ok(()),
         }
     }
@@ -62,19 +58,19 @@ impl RecordRequest<'_> {
     /// Reads a record. The transaction's own version is answered without a record version, since the client must not verify
     /// it.
     fn read_member(&self, transaction: &Digest, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        let (namespace, filter) = (&self.served.namespace, self.command.filter);
-        let known = self.served.transactions.find(namespace, transaction);
+        let namespace = &self.command.served.namespace;
+        let known = self.command.served.transactions.find(transaction);
         if let KnownTransaction::Open(open) = &known
             && let Some(state) = open.state()
             && let Some(write) = state.write_of(&self.address.digest)
         {
-            let read = namespace.read_provisional(write, &self.address, filter, |record| {
+            let read = namespace.read_provisional(write, &self.address, |record| {
                 self.read_record(record, reply)
             })?;
             return Ok(found(&read));
         }
         self.check_unlocked(Some(transaction))?;
-        let (stamp, read) = namespace.read_stamped(&self.address, filter, |record, stamp| {
+        let (stamp, read) = namespace.read_stamped(&self.address, |record, stamp| {
             tell_version(reply, stamp);
             self.read_record(record, reply)
         });
@@ -90,16 +86,15 @@ impl RecordRequest<'_> {
     fn write_member(
         &self,
         transaction: &Digest,
-        scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
     ) -> CommandAnswer {
-        let (command, namespace) = (self.command, &self.served.namespace);
+        let (command, namespace) = (self.command, &self.command.served.namespace);
         command.check_reads()?;
         let operations = operations_of(&command.head, &command.ops)?;
         let checked = Checked::new(&operations, command.mode())?;
-        let policy = command.policy(self.served)?;
+        let policy = command.policy()?;
         let outcome = self.change(transaction, &policy, |write| {
-            namespace.write_provisional(write, &checked, scratch, &mut command.results(reply))
+            namespace.write_provisional(write, &checked, &mut command.results(reply))
         })?;
         Ok(wrote(&outcome))
     }
@@ -107,7 +102,7 @@ impl RecordRequest<'_> {
     fn delete_member(&self, transaction: &Digest) -> CommandAnswer {
         let policy = self.command.delete_policy();
         self.change(transaction, &policy, |write| {
-            let deleted = self.served.namespace.delete_provisional(write)?;
+            let deleted = self.command.served.namespace.delete_provisional(write)?;
             Ok((deleted, ()))
         })?;
         Ok(AnswerHeader::code(result_code::OK))
@@ -121,24 +116,21 @@ impl RecordRequest<'_> {
         policy: &WritePolicy,
         make: impl FnOnce(&ProvisionalWrite<'_>) -> Result<(Provisional, T), WriteRefusal>,
     ) -> Result<T, CommandRefusal> {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let transactions = &self.command.served.transactions;
         // Another transaction's lock is reported before this one's end.
         self.check_unlocked(Some(transaction))?;
-        let KnownTransaction::Open(open) = transactions.find(namespace, transaction) else {
+        let KnownTransaction::Open(open) = transactions.find(transaction) else {
             return Err(EXPIRED);
         };
         let mut state = open.state().ok_or(EXPIRED)?;
         let write = ProvisionalWrite {
             address: self.address,
-            filter: self.command.filter,
             policy,
             before: self.before(&open, &state)?,
         };
         let (kept, outcome) = make(&write)?;
         let kept_for = (&*open, &mut *state);
-        transactions
-            .keep(namespace, kept_for, self.address.digest, kept)
-            .map_err(CommandRefusal::Code)?;
+        transactions.keep(kept_for, self.address.digest, kept)?;
         Ok(outcome)
     }
 
@@ -151,7 +143,7 @@ impl RecordRequest<'_> {
         let command = self.command;
         match state.write_of(&self.address.digest) {
             Some(_) if command.head.info4.contains(Info4::ON_LOCKING_ONLY) => {
-                Err(CommandRefusal::Code(result_code::MRT_ALREADY_LOCKED))
+                Err(result_code::MRT_ALREADY_LOCKED.into())
             }
             Some(write) => Ok(Before::Provisional(write)),
             None => Ok(Before::Record {
@@ -164,39 +156,42 @@ impl RecordRequest<'_> {
     /// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
     fn verify(&self) -> CommandAnswer {
         let Some(stamp) = version_of(&self.command.fields)? else {
-            return Err(CommandRefusal::Code(result_code::PARAMETER));
+            return Err(result_code::PARAMETER.into());
         };
         // This also ends a transaction that has held the lock past its deadline.
         let is_free = self.check_unlocked(None).is_ok();
-        let namespace = &self.served.namespace;
+        let namespace = &self.command.served.namespace;
         match is_free && namespace.is_unchanged(&self.address, stamp)? {
             true => Ok(AnswerHeader::code(result_code::OK)),
-            false => Err(CommandRefusal::Code(result_code::MRT_VERSION_MISMATCH)),
+            false => Err(result_code::MRT_VERSION_MISMATCH.into()),
         }
     }
 
     /// A commit has made all writes records by now, and an end has forgotten them: there is nothing to do then.
     fn roll(&self, part: TransactionPart, transaction: &Digest) -> CommandAnswer {
         let (address, digest) = (&self.address, &self.address.digest);
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
-        if let KnownTransaction::Open(open) = transactions.find(namespace, transaction)
+        let served = self.command.served;
+        if let KnownTransaction::Open(open) = served.transactions.find(transaction)
             && let Some(mut state) = open.state()
         {
             if part == TransactionPart::RollForward {
                 tracing::debug!(
                     "one record of a transaction that is not committed cannot be rolled forward"
                 );
-                return Err(CommandRefusal::Code(result_code::PARAMETER));
+                return Err(result_code::PARAMETER.into());
             }
             match state.write_of(digest).and_then(Provisional::record) {
-                Some(record) => namespace.check_set(address, &record)?,
+                Some(record) => served.namespace.check_set(address, &record)?,
                 // The record itself, where the transaction deletes it; a damaged one names no set.
-                None => namespace
-                    .read_scanned(digest, None, |record| namespace.check_set(address, record))
+                None => served
+                    .namespace
+                    .read_scanned(digest, None, |record| {
+                        served.namespace.check_set(address, record)
+                    })
                     .unwrap_or_default()
                     .unwrap_or(Ok(()))?,
             }
-            transactions.roll_back(namespace, (&open, &mut state), digest);
+            served.transactions.roll_back((&open, &mut state), digest);
         }
         Ok(AnswerHeader::code(result_code::OK))
     }

@@ -40,17 +40,16 @@ enum MonitorWrite {
 
 impl RecordRequest<'_> {
     /// Answers a request about a monitor.
-    pub(crate) fn answer_monitor(
-        &self,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
+    pub(crate) fn answer_monitor(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        // Only a read asks its filter.
+        let mut request = *self;
+        request.address.filter = None;
         match self.command.verb() {
             Verb::Read => self.read_monitor(reply),
-            Verb::Delete => self.close(),
-            Verb::Write => match self.monitor_write()? {
-                MonitorWrite::Operate(begins) => self.operate(begins, scratch, reply),
-                MonitorWrite::Commit => self.commit(scratch, reply),
+            Verb::Delete => request.close(),
+            Verb::Write | Verb::Function => match request.monitor_write()? {
+                MonitorWrite::Operate(begins) => request.operate(begins, reply),
+                MonitorWrite::Commit => request.commit(reply),
             },
         }
     }
@@ -84,18 +83,16 @@ impl RecordRequest<'_> {
 
     fn known(&self) -> KnownTransaction {
         let digest = &self.address.digest;
-        self.served
-            .transactions
-            .find(&self.served.namespace, digest)
+        self.command.served.transactions.find(digest)
     }
 
     fn read_monitor(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         if let KnownTransaction::Open(open) = self.known()
             && let Some(state) = open.state()
         {
-            let (namespace, filter) = (&self.served.namespace, self.command.filter);
+            let namespace = &self.command.served.namespace;
             let lend = |record: &RemoteRecord<'_>| self.read_record(record, reply);
-            let read = namespace.read_provisional(&state.monitor, &self.address, filter, lend)?;
+            let read = namespace.read_provisional(&state.monitor, &self.address, lend)?;
             return Ok(found(&read));
         }
         self.read(reply)
@@ -106,7 +103,6 @@ impl RecordRequest<'_> {
         &self,
         before: Option<&Provisional>,
         expiration: Expiration,
-        scratch: &mut Vec<u8>,
         reply: &mut MessageReply<'_, '_>,
     ) -> Result<(Provisional, AnswerHeader), CommandRefusal> {
         let command = self.command;
@@ -117,44 +113,37 @@ impl RecordRequest<'_> {
             .total_timeout(Some(command.timeout()));
         let write = ProvisionalWrite {
             address: self.address,
-            filter: None,
             policy: &policy,
             before: before.map_or(Before::Nothing, Before::Provisional),
         };
-        let (results, namespace) = (&mut command.results(reply), &self.served.namespace);
-        let (monitor, outcome) = namespace.write_provisional(&write, &checked, scratch, results)?;
+        let (results, namespace) = (&mut command.results(reply), &self.command.served.namespace);
+        let (monitor, outcome) = namespace.write_provisional(&write, &checked, results)?;
         if record_count(&monitor) > MAX_RECORDS {
-            return Err(CommandRefusal::Code(result_code::MRT_TOO_MANY_WRITES));
+            return Err(result_code::MRT_TOO_MANY_WRITES.into());
         }
         Ok((monitor, wrote(&outcome)))
     }
 
-    fn operate(
-        &self,
-        begins: Option<i64>,
-        scratch: &mut Vec<u8>,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+    fn operate(&self, begins: Option<i64>, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        let served = self.command.served;
         let tell_deadline = |reply: &mut MessageReply<'_, '_>, deadline: u32| {
             reply.field(Field::Deadline, &deadline.to_le_bytes());
         };
         let never = Expiration::Never;
         match self.known() {
             KnownTransaction::Open(_) if begins.is_some() => {
-                Err(CommandRefusal::Code(result_code::MRT_MONITOR_EXISTS))
+                Err(result_code::MRT_MONITOR_EXISTS.into())
             }
             KnownTransaction::Open(open) => {
                 let mut state = open.state().ok_or(EXPIRED)?;
                 tell_deadline(reply, open.deadline());
-                let (monitor, answer) =
-                    self.written(Some(&state.monitor), never, scratch, reply)?;
-                let kept = transactions.keep_monitor(&mut state, monitor);
+                let (monitor, answer) = self.written(Some(&state.monitor), never, reply)?;
+                let kept = served.transactions.keep_monitor(&mut state, monitor);
                 kept.map(|()| answer).map_err(CommandRefusal::Code)
             }
             KnownTransaction::Ended(_) => Err(EXPIRED),
             KnownTransaction::Nothing if self.is_committed()? => {
-                Err(CommandRefusal::Code(result_code::MRT_COMMITTED))
+                Err(result_code::MRT_COMMITTED.into())
             }
             KnownTransaction::Nothing if begins.is_none() => Err(EXPIRED),
             KnownTransaction::Nothing => {
@@ -168,20 +157,22 @@ impl RecordRequest<'_> {
                     ))
                     .into());
                 }
-                let deadline_ms = namespace.now_ms() + duration.as_millis() as u64;
+                let deadline_ms = served.namespace.now_ms() + duration.as_millis() as u64;
                 let deadline = u32::try_from(deadline_ms.div_ceil(1000)).unwrap_or(u32::MAX);
                 tell_deadline(reply, deadline);
-                let (monitor, answer) = self.written(None, never, scratch, reply)?;
-                let begun = transactions.begin(self.address.digest, deadline_ms, monitor);
-                begun.map(|_| answer).map_err(CommandRefusal::Code)
+                let (monitor, answer) = self.written(None, never, reply)?;
+                let begun = served
+                    .transactions
+                    .begin(self.address.digest, deadline_ms, monitor);
+                begun.map(|()| answer).map_err(CommandRefusal::Code)
             }
         }
     }
 
     /// Whether a transaction that is not open was committed: its monitor is a record then.
     fn is_committed(&self) -> Result<bool, CommandRefusal> {
-        let namespace = &self.served.namespace;
-        match namespace.read_at(&self.address, None, ReadTouch::Never, |_| Ok(())) {
+        let namespace = &self.command.served.namespace;
+        match namespace.read_at(&self.address, ReadTouch::Never, |_| Ok(())) {
             Ok(()) => Ok(true),
             Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok(false),
             Err(refused) => Err(refused.into()),
@@ -189,24 +180,23 @@ impl RecordRequest<'_> {
     }
 
     /// Commits: makes all writes of the transaction records, at once.
-    fn commit(&self, scratch: &mut Vec<u8>, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+    fn commit(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         match self.known() {
             KnownTransaction::Open(open) => {
                 if let Some(mut state) = open.state() {
                     let expires = Expiration::After(COMMITTED_LIFE);
-                    let (monitor, answer) =
-                        self.written(Some(&state.monitor), expires, scratch, reply)?;
+                    let (monitor, answer) = self.written(Some(&state.monitor), expires, reply)?;
                     return self.publish(&open, &mut state, &monitor).map(|()| answer);
                 }
             }
             KnownTransaction::Ended(TransactionEnd::Aborted) => {
-                return Err(CommandRefusal::Code(result_code::MRT_ABORTED));
+                return Err(result_code::MRT_ABORTED.into());
             }
             KnownTransaction::Ended(TransactionEnd::Closed) => return Err(EXPIRED),
             KnownTransaction::Nothing => {}
         }
         match self.is_committed()? {
-            true => Err(CommandRefusal::Code(result_code::MRT_COMMITTED)),
+            true => Err(result_code::MRT_COMMITTED.into()),
             false => Err(EXPIRED),
         }
     }
@@ -217,9 +207,12 @@ impl RecordRequest<'_> {
         state: &mut TransactionState,
         monitor: &Provisional,
     ) -> Result<(), CommandRefusal> {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let served = self.command.served;
         let all = state.all_with(self.address.digest, monitor);
-        let (end, refused) = match namespace.commit_provisionals(&all, self.command.timeout()) {
+        let (end, refused) = match served
+            .namespace
+            .commit_provisionals(&all, self.command.timeout())
+        {
             Ok(()) => (None, None),
             Err(error @ Error::Conflict { .. }) => {
                 tracing::debug!(%error, "a transaction is rolled back at its commit");
@@ -234,32 +227,34 @@ impl RecordRequest<'_> {
             // A retry would fail again and again, and keep all its records locked.
             Err(error) => (Some(TransactionEnd::Aborted), Some(error.into())),
         };
-        transactions.end(namespace, open, state, end);
+        served.transactions.end(open, state, end);
         refused.map_or(Ok(()), Err)
     }
 
     /// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed without its monitor.
     fn close(&self) -> CommandAnswer {
-        let (namespace, transactions) = (&self.served.namespace, &self.served.transactions);
+        let served = self.command.served;
         match self.known() {
             KnownTransaction::Open(open) => {
                 if let Some(mut state) = open.state() {
                     let end = Some(TransactionEnd::Closed);
-                    transactions.end(namespace, &open, &mut state, end);
+                    served.transactions.end(&open, &mut state, end);
                     return Ok(AnswerHeader::code(result_code::OK));
                 }
             }
             KnownTransaction::Ended(TransactionEnd::Aborted) => {
-                transactions.note_closed(namespace, self.address.digest);
+                served.transactions.note_closed(self.address.digest);
                 return Ok(AnswerHeader::code(result_code::OK));
             }
             KnownTransaction::Ended(TransactionEnd::Closed) => {
-                return Err(CommandRefusal::Code(result_code::NOT_FOUND));
+                return Err(result_code::NOT_FOUND.into());
             }
             KnownTransaction::Nothing => {}
         }
-        namespace.delete_at(&self.address, None, &WritePolicy::default())?;
-        transactions.note_closed(namespace, self.address.digest);
+        served
+            .namespace
+            .delete_at(&self.address, &WritePolicy::default())?;
+        served.transactions.note_closed(self.address.digest);
         Ok(AnswerHeader::code(result_code::OK))
     }
 }

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::counters::TransactionCounters;
 use crate::engine::Provisional;
+use crate::server::counters::Pairs;
 use crate::server::result_code;
 use crate::{Digest, Namespace};
 
@@ -52,8 +53,9 @@ pub(crate) enum KnownTransaction {
 }
 
 /// The transactions of a namespace.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Transactions {
+    namespace: Namespace,
     table: Mutex<TransactionTable>,
     /// The bytes of all provisional versions and of the open transactions.
     bytes: AtomicUsize,
@@ -130,18 +132,28 @@ impl TransactionState {
 }
 
 impl Transactions {
+    pub(crate) fn new(namespace: Namespace) -> Self {
+        Self {
+            namespace,
+            table: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            records: AtomicUsize::new(0),
+            counters: TransactionCounters::default(),
+        }
+    }
+
     /// Looks up a transaction. It is rolled back first if its deadline has passed.
-    pub(crate) fn find(&self, namespace: &Namespace, monitor: &Digest) -> KnownTransaction {
+    pub(crate) fn find(&self, monitor: &Digest) -> KnownTransaction {
         let (open, ended) = {
             let table = self.table.lock();
             let open = table.open.get(monitor).map(Arc::clone);
             (open, table.ended.get(monitor).copied())
         };
         match (open, ended) {
-            (Some(open), _) if open.is_over(namespace.now_ms()) => {
+            (Some(open), _) if open.is_over(self.namespace.now_ms()) => {
                 // It may have been committed while its state was waited for.
-                self.expire(namespace, &open, open.state());
-                self.find(namespace, monitor)
+                self.expire(&open, open.state());
+                self.find(monitor)
             }
             (Some(open), _) => KnownTransaction::Open(open),
             (None, Some(end)) => KnownTransaction::Ended(end),
@@ -158,14 +170,14 @@ impl Transactions {
         monitor: Digest,
         deadline_ms: u64,
         content: Provisional,
-    ) -> Result<Arc<OpenTransaction>, u8> {
+    ) -> Result<(), u8> {
         let bytes = TRANSACTION_BYTES + content.bytes();
         let mut table = self.table.lock();
         let Entry::Vacant(free) = table.open.entry(monitor) else {
             return Err(result_code::MRT_MONITOR_EXISTS);
         };
         self.take(0, bytes)?;
-        let open = Arc::new(OpenTransaction {
+        free.insert(Arc::new(OpenTransaction {
             monitor,
             deadline_ms,
             state: Mutex::new(TransactionState {
@@ -174,9 +186,8 @@ impl Transactions {
                 writes: BTreeMap::new(),
                 bytes,
             }),
-        });
-        free.insert(Arc::clone(&open));
-        Ok(open)
+        }));
+        Ok(())
     }
 
     /// Replaces `before` bytes by `bytes`, unless the sum over all transactions would exceed the limit.
@@ -216,7 +227,6 @@ impl Transactions {
     /// Code 123 for too many records, 18 if there is no memory for it. The record is as before then.
     pub(crate) fn keep(
         &self,
-        namespace: &Namespace,
         (transaction, state): (&OpenTransaction, &mut TransactionState),
         digest: Digest,
         write: Provisional,
@@ -231,7 +241,8 @@ impl Transactions {
         };
         if let Err(code) = taken {
             if is_new {
-                namespace.unlock_provisionals(&transaction.monitor, [digest].iter());
+                self.namespace
+                    .unlock_provisionals(&transaction.monitor, [digest].iter());
             }
             return Err(code);
         }
@@ -245,7 +256,6 @@ impl Transactions {
     /// Forgets a transaction's version of a record, and unlocks the record.
     pub(crate) fn roll_back(
         &self,
-        namespace: &Namespace,
         (transaction, state): (&OpenTransaction, &mut TransactionState),
         digest: &Digest,
     ) {
@@ -254,7 +264,8 @@ impl Transactions {
             state.bytes -= bytes;
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.records.fetch_sub(1, Ordering::Relaxed);
-            namespace.unlock_provisionals(&transaction.monitor, [*digest].iter());
+            self.namespace
+                .unlock_provisionals(&transaction.monitor, [*digest].iter());
         }
     }
 
@@ -262,53 +273,47 @@ impl Transactions {
     /// when the server ends.
     pub(crate) fn end(
         &self,
-        namespace: &Namespace,
         transaction: &OpenTransaction,
         state: &mut TransactionState,
         end: Option<TransactionEnd>,
     ) {
         state.is_open = false;
         let writes = std::mem::take(&mut state.writes);
-        namespace.unlock_provisionals(&transaction.monitor, writes.keys());
+        self.namespace
+            .unlock_provisionals(&transaction.monitor, writes.keys());
         self.bytes.fetch_sub(state.bytes, Ordering::Relaxed);
         self.records.fetch_sub(writes.len(), Ordering::Relaxed);
         state.bytes = 0;
         let mut table = self.table.lock();
         table.open.remove(&transaction.monitor);
         if let Some(end) = end {
-            table.note_end(transaction.monitor, end, namespace.now_ms());
+            table.note_end(transaction.monitor, end, self.namespace.now_ms());
         }
     }
 
     /// Notes that a transaction which is not open has ended.
-    pub(crate) fn note_closed(&self, namespace: &Namespace, monitor: Digest) {
+    pub(crate) fn note_closed(&self, monitor: Digest) {
         let mut table = self.table.lock();
-        table.note_end(monitor, TransactionEnd::Closed, namespace.now_ms());
+        table.note_end(monitor, TransactionEnd::Closed, self.namespace.now_ms());
     }
 
     /// Whether a transaction other than `own` has the record locked. It is rolled back first if its deadline has
     /// passed.
-    pub(crate) fn is_locked(
-        &self,
-        namespace: &Namespace,
-        digest: &Digest,
-        own: Option<&Digest>,
-    ) -> bool {
-        let owner = || namespace.provisional_owner(digest);
+    pub(crate) fn is_locked(&self, digest: &Digest, own: Option<&Digest>) -> bool {
+        let owner = || self.namespace.provisional_owner(digest);
         let Some(other) = owner().filter(|owner| Some(owner) != own) else {
             return false;
         };
         let open = self.table.lock().open.get(&other).map(Arc::clone);
-        if let Some(open) = open.filter(|open| open.is_over(namespace.now_ms())) {
+        if let Some(open) = open.filter(|open| open.is_over(self.namespace.now_ms())) {
             // A transaction that a request is using now is rolled back later: this must not wait for its state.
-            self.expire(namespace, &open, open.state.try_lock());
+            self.expire(&open, open.state.try_lock());
         }
         owner().is_some_and(|owner| Some(&owner) != own)
     }
 
     fn expire(
         &self,
-        namespace: &Namespace,
         transaction: &OpenTransaction,
         state: Option<MutexGuard<'_, TransactionState>>,
     ) {
@@ -316,18 +321,13 @@ impl Transactions {
             return;
         };
         let records = state.writes.len() as u64;
-        self.end(
-            namespace,
-            transaction,
-            &mut state,
-            Some(TransactionEnd::Aborted),
-        );
+        self.end(transaction, &mut state, Some(TransactionEnd::Aborted));
         self.counters.expired_records.add(records);
     }
 
     /// Rolls back the transactions that have passed their deadline, except one that a request is using now.
-    pub(crate) fn expire_due(&self, namespace: &Namespace) {
-        let now_ms = namespace.now_ms();
+    pub(crate) fn expire_due(&self) {
+        let now_ms = self.namespace.now_ms();
         let due: Vec<_> = {
             let mut table = self.table.lock();
             table.forget(now_ms);
@@ -336,31 +336,29 @@ impl Transactions {
             due.map(Arc::clone).collect()
         };
         for open in due {
-            self.expire(namespace, &open, open.state.try_lock());
+            self.expire(&open, open.state.try_lock());
         }
     }
 
-    /// Rolls back all transactions.
-    pub(crate) fn abandon(&self, namespace: &Namespace) {
+    /// Adds all counts, by Aerospike's names. Waits for no transaction.
+    pub(crate) fn add_statistics_to(&self, pairs: &mut Pairs) {
+        self.expire_due();
+        self.counters.add_to(pairs);
+        let records = self.records.load(Ordering::Relaxed);
+        pairs.add("mrt_provisionals", records);
+        pairs.add("mrt_monitors", self.table.lock().open.len());
+    }
+}
+
+/// Rolls back the open transactions: after the server ends, no client can commit them.
+impl Drop for Transactions {
+    fn drop(&mut self) {
         let all: Vec<_> = self.table.lock().open.drain().collect();
         for (_, open) in all {
             if let Some(mut state) = open.state() {
-                self.end(namespace, &open, &mut state, None);
+                self.end(&open, &mut state, None);
             }
         }
-    }
-
-    /// Returns all counts, by Aerospike's names. Waits for no transaction.
-    pub(crate) fn statistics(&self, namespace: &Namespace) -> Vec<(String, u64)> {
-        self.expire_due(namespace);
-        let (records, open) = (
-            self.records.load(Ordering::Relaxed),
-            self.table.lock().open.len(),
-        );
-        let mut pairs = self.counters.by_name();
-        pairs.push(("mrt_provisionals".to_owned(), records as u64));
-        pairs.push(("mrt_monitors".to_owned(), open as u64));
-        pairs
     }
 }
 
@@ -391,7 +389,8 @@ mod tests {
 
     #[test]
     fn memory_is_taken_up_to_the_limit_and_given_back() {
-        let transactions = Transactions::default();
+        let store = crate::Store::in_memory().unwrap();
+        let transactions = Transactions::new(store.namespaces().remove(0));
         assert_eq!(transactions.take(0, MAX_BYTES - 10), Ok(()));
         assert_eq!(transactions.take(5, 16), Err(result_code::OVERLOAD));
         assert_eq!(transactions.take(5, 15), Ok(()));
