@@ -194,12 +194,8 @@ impl EntryHeader {
     pub(crate) fn encode(&self, place: EntryPlace, body: &[u8]) -> RawHeader {
         debug_assert!(self.body_bytes as usize == body.len());
         let mut raw = [0; ENTRY_HEADER_BYTES];
-        self.encode_to(&mut raw, place, self.body_check(body));
+        self.encode_to(&mut raw, place, body_check(self.lsn, body));
         raw
-    }
-
-    pub(crate) fn body_check(&self, body: &[u8]) -> u32 {
-        xxh3_64_with_seed(body, self.lsn.0) as u32
     }
 
     /// Writes the header, for a body whose check is known, to its place in memory.
@@ -281,7 +277,7 @@ impl EntryHeader {
     }
 
     pub(crate) fn body_holds(&self, raw: &RawHeader, body: &[u8]) -> bool {
-        u32_at(raw, 4) == self.body_check(body)
+        u32_at(raw, 4) == body_check(self.lsn, body)
     }
 }
 
@@ -329,6 +325,12 @@ pub(crate) fn metadata_digest(body: &[u8]) -> Digest {
     Digest::new(bytes)
 }
 
+/// The check of the body of the entry with this number.
+pub(crate) fn body_check(lsn: Lsn, body: &[u8]) -> u32 {
+    xxh3_64_with_seed(body, lsn.0) as u32
+}
+
+#[inline(always)]
 fn head_check(raw: &RawHeader, place: EntryPlace) -> u32 {
     let (_, checked) = raw.split_at(4);
     xxh3_64_with_seed(checked, place.seed()) as u32
@@ -496,8 +498,8 @@ impl<'a> EntryView<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewEntry<'a> {
     pub(crate) header: EntryHeader,
-    /// The user key and the encoded length before it.
-    pub(crate) key: Option<(Varint, &'a [u8])>,
+    /// The user key, if it is a part of the body.
+    pub(crate) key: Option<&'a [u8]>,
     pub(crate) payload: &'a [u8],
 }
 
@@ -510,20 +512,38 @@ impl<'a> NewEntry<'a> {
                 flags: header.flags | keyed,
                 ..header
             },
-            key: key.map(|key| (Varint::new(key.len()), key)),
+            key,
             payload,
         }
     }
 
-    /// Returns the header and the parts of the body.
-    #[inline]
-    pub(crate) fn parts(&mut self) -> (&mut EntryHeader, [&[u8]; 3]) {
-        let parts = match &self.key {
-            Some((length, key)) => [length.bytes(), key, self.payload],
+    /// The bytes that the entry takes.
+    pub(crate) fn span_bytes(&self) -> u64 {
+        let body_bytes = prefix_bytes(self.key) + self.payload.len();
+        u64::from(EntryHeader::span_for(body_bytes)) * UNIT_BYTES
+    }
+
+    /// Lends the header and the parts of the body to `take`.
+    #[inline(always)]
+    pub(crate) fn with_parts<R>(
+        &mut self,
+        take: impl FnOnce(&mut EntryHeader, &[&[u8]; 3]) -> R,
+    ) -> R {
+        let length;
+        let parts = match self.key {
+            Some(key) => {
+                length = Varint::new(key.len());
+                [length.bytes(), key, self.payload]
+            }
             None => [&[], &[], self.payload],
         };
-        (&mut self.header, parts)
+        take(&mut self.header, &parts)
     }
+}
+
+/// The size of the key in front of the payload.
+pub(crate) fn prefix_bytes(key: Option<&[u8]>) -> usize {
+    key.map_or(0, |key| Varint::new(key.len()).len() + key.len())
 }
 
 /// Where an entry was put.

@@ -14,7 +14,6 @@ pub(crate) mod space_wait;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use crate::bytes::Varint;
 use crate::core::Core;
 use crate::digest::Digest;
 use crate::entry::Appended;
@@ -453,11 +452,6 @@ fn no_such_set(set_id: u16) -> Error {
         value: set_id.to_string(),
         rule: "0, or a number that create_set of this namespace has returned",
     }
-}
-
-/// The size of the key in front of the payload.
-fn prefix_bytes(key: Option<&[u8]>) -> usize {
-    key.map_or(0, |key| Varint::new(key.len()).len() + key.len())
 }
 
 impl Drop for RecordLock<'_> {

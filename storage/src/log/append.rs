@@ -19,10 +19,9 @@ impl Log {
         purpose: SpacePurpose,
         mut entry: NewEntry<'_>,
     ) -> Result<Appended> {
-        let (header, parts) = entry.parts();
         let mut assembled = Assembled::default();
-        assembled.push(header, &parts, self.block_bytes())?;
-        let headers = std::slice::from_mut(header);
+        entry.with_parts(|header, parts| assembled.push(header, parts, self.block_bytes()))?;
+        let headers = std::slice::from_mut(&mut entry.header);
         let location = self.append_in_one(purpose, headers, &mut assembled)?;
         Ok(Appended::new(location, &entry.header))
     }

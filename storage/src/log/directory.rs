@@ -152,7 +152,7 @@ impl Directory {
     }
 
     /// Adds the line of an entry that begins `at_units` 16-byte units after the start of the block.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, line: DirectoryLine, at_units: u32) {
         if self.sectors == 0 || self.last_lines == LINES {
             let mut sector = [0; SECTOR_BYTES];

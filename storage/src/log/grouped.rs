@@ -6,7 +6,7 @@
 
 use crate::entry::{Appended, EntryHeader, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, NewEntry};
 use crate::error::Result;
-use crate::location::{Location, UNIT_BYTES};
+use crate::location::Location;
 use crate::log::Log;
 use crate::log::append::number_from;
 use crate::log::block::{BlockId, ENTRIES_AT};
@@ -80,22 +80,20 @@ impl EntryGroup {
     /// Adds an entry.
     #[inline]
     pub(crate) fn push(&mut self, mut entry: NewEntry<'_>, block_bytes: u64) -> Result<()> {
-        let (header, parts) = entry.parts();
-        let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let bytes = u64::from(EntryHeader::span_for(body_bytes)) * UNIT_BYTES;
         if !self.last.headers.is_empty() {
-            header.flags |= FLAG_HAS_PREVIOUS;
-            if !self.last.has_room(bytes, block_bytes) {
+            entry.header.flags |= FLAG_HAS_PREVIOUS;
+            if !self.last.has_room(entry.span_bytes(), block_bytes) {
                 self.full.push(std::mem::take(&mut self.last));
             }
         }
         debug_assert!(self.left > 0, "more entries than the group was to have");
         self.left = self.left.saturating_sub(1);
         if self.left > 0 {
-            header.flags |= FLAG_HAS_NEXT;
+            entry.header.flags |= FLAG_HAS_NEXT;
         }
-        self.last.entries.push(header, &parts, block_bytes)?;
-        self.last.headers.push(*header);
+        let entries = &mut self.last.entries;
+        entry.with_parts(|header, parts| entries.push(header, parts, block_bytes))?;
+        self.last.headers.push(entry.header);
         Ok(())
     }
 

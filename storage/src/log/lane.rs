@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use crate::bytes::slice;
 use crate::device::{DeviceError, DeviceResult};
-use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryPlace, Lsn, filler, void_header};
+use crate::entry::{
+    ENTRY_HEADER_BYTES, EntryHeader, EntryPlace, Lsn, body_check, filler, void_header,
+};
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockPhase, ENTRIES_AT, entry_units_max};
@@ -88,13 +90,15 @@ impl Assembled {
         header.span_units = EntryHeader::span_for(body_bytes);
         let from = self.used;
         self.used += header.span_units as usize * (UNIT_BYTES as usize / 8);
-        self.words.resize(self.used, [0; 8]);
+        if self.words.len() < self.used {
+            self.words.resize(self.used, [0; 8]);
+        }
+        let entry = self.words.split_at_mut(self.used).0.split_at_mut(from).1;
         // Padding: zeros compress, and the bytes of an earlier entry do not.
-        if let Some(padded) = self.words.last_chunk_mut() {
+        if let Some(padded) = entry.last_chunk_mut() {
             *padded = [[0; 8]; UNIT_BYTES as usize / 8];
         }
-        let entry = self.words.as_flattened_mut().split_at_mut(8 * from).1;
-        let mut rest = entry.split_at_mut(ENTRY_HEADER_BYTES).1;
+        let mut rest = entry.as_flattened_mut().split_at_mut(ENTRY_HEADER_BYTES).1;
         for part in parts {
             let (target, behind) = rest.split_at_mut(part.len());
             match (target, part) {
@@ -111,13 +115,17 @@ impl Assembled {
         8 * self.used as u64
     }
 
+    fn words(&self) -> &[[u8; 8]] {
+        self.words.split_at(self.used).0
+    }
+
     /// Writes the header of the entry that begins at `at`.
     #[inline(always)]
     fn seal(&mut self, at: usize, header: &EntryHeader, place: EntryPlace) {
         let entry = self.words.as_flattened_mut().split_at_mut(at).1;
         if let Some((raw, rest)) = entry.split_first_chunk_mut() {
             let body = slice(rest, ..header.body_bytes as usize);
-            header.encode_to(raw, place, header.body_check(body));
+            header.encode_to(raw, place, body_check(header.lsn, body));
         }
     }
 }
@@ -373,10 +381,10 @@ impl LockedLane<'_> {
         let buffer = &*self.buffer;
         match buffer.staging.as_ref().filter(|_| is_staged) {
             Some(staging) => {
-                staging.store(buffer.number, from - self.open.start, &entries.words);
+                staging.store(buffer.number, from - self.open.start, entries.words());
             }
             None => {
-                let words = entries.words.as_flattened();
+                let words = entries.words().as_flattened();
                 if let Err(error) = write_entries(self.volume, offset, words) {
                     if !is_numbered {
                         self.void(headers);
@@ -431,7 +439,7 @@ impl LockedLane<'_> {
         }
         let offset = open.id.offset_bytes() + open.tail;
         entry.seal(0, &header, self.volume.place(open.incarnation, offset));
-        staging.store(self.buffer.number, open.tail - open.start, &entry.words);
+        staging.store(self.buffer.number, open.tail - open.start, entry.words());
         open.directory
             .push(DirectoryLine::of(&header), unit_of(open.tail));
         open.tail += entry.bytes();
@@ -567,6 +575,7 @@ impl LockedLane<'_> {
 }
 
 /// Writes entries, or leaves none of them.
+#[inline(always)]
 fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> DeviceResult<()> {
     let device = volume.device();
     device.write(at, bytes).inspect_err(|_| {

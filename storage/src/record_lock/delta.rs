@@ -1,7 +1,9 @@
 //! Edits that write what they change in the version before, and not all of the record.
 
-use super::{Change, NewVersion, RecordLock, prefix_bytes};
-use crate::entry::{Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry};
+use super::{Change, NewVersion, RecordLock};
+use crate::entry::{
+    Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry, prefix_bytes,
+};
 use crate::error::Result;
 use crate::image::delta::{BodySplice, diff, edit, encode};
 use crate::image::{ChainPart, ImageContent, Images};
@@ -169,7 +171,7 @@ impl RecordLock<'_> {
         parts.push(part);
         self.core.log.chain_grew(&parts);
         let mut whole = NewEntry::new(*header, version.key, version.payload);
-        let body = whole.parts().1.concat();
+        let body = whole.with_parts(|_, parts| parts.concat());
         let raw = image_header(*header, body.len());
         let number = images.insert(ImageContent::new(raw, body, parts));
         number.map_or(appended.location, Images::location_of)

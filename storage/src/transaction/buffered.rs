@@ -34,10 +34,9 @@ impl BufferedVersion {
     #[must_use]
     pub fn new(digest: &Digest, version: &NewVersion<'_>) -> Self {
         let mut entry = NewEntry::new(version.header(digest), version.key, version.payload);
-        let (header, body) = entry.parts();
-        let body = body.concat();
+        let body = entry.with_parts(|_, parts| parts.concat());
         Self {
-            raw: image_header(*header, body.len()),
+            raw: image_header(entry.header, body.len()),
             body,
         }
     }
