@@ -31,7 +31,7 @@ pub(super) use access::RecordAccess;
 pub use batch::RecordCall;
 pub use bulk::BulkProgress;
 pub use result::{OperateResult, UnshardedRead};
-pub(super) use write::{bins_to_put, one_each};
+pub(super) use write::{bins_to_put, name_bins, one_each};
 
 /// No number is known yet.
 const UNKNOWN: u16 = u16::MAX;

@@ -63,10 +63,11 @@ impl NamespaceCore {
         buffer: &mut Vec<u8>,
     ) -> Result<Vec<OperateResult>> {
         // Writes to one record stay in the order of the calls.
-        let mut order: SmallVec<[(Digest, usize); 2]> =
-            (writes.iter().map(|write| write.digest).zip(0..)).collect();
+        let mut order = SmallVec::<[(Digest, usize); 2]>::new();
+        order.extend(writes.iter().map(|write| write.digest).zip(0..));
         order.sort_unstable();
-        let mut digests: SmallVec<[Digest; 2]> = order.iter().map(|(digest, _)| *digest).collect();
+        let mut digests = SmallVec::<[Digest; 2]>::new();
+        digests.extend(order.iter().map(|(digest, _)| *digest));
         digests.dedup();
         check_limit(digests.len(), policy.max_records, "records", "max_records")?;
         let locked = self.storage.lock_all(&digests, policy.total_timeout);
@@ -82,7 +83,8 @@ impl NamespaceCore {
         let mut results = Vec::with_capacity(writes.len());
         results.resize_with(writes.len(), OperateResult::gone);
         let mut reasons = Vec::new();
-        let mut members = SmallVec::<[WrittenMember; 2]>::with_capacity(digests.len());
+        let mut members = SmallVec::<[WrittenMember; 2]>::new();
+        members.reserve_exact(digests.len());
         // In the order of the locks, since a large group is beyond the processor's caches.
         let mut left = order.iter().peekable();
         for (at, (lock, _)) in locked.iter().enumerate() {

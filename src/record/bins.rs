@@ -66,10 +66,10 @@ impl Bins {
         }
     }
 
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self {
-            entries: SmallVec::with_capacity(capacity),
-        }
+    /// Makes room for this many bins.
+    #[inline]
+    pub(crate) fn reserve(&mut self, bins: usize) {
+        self.entries.reserve_exact(bins);
     }
 
     /// Sets a bin; a new one goes to the end.
@@ -187,7 +187,8 @@ impl<N: AsRef<str>, V: Into<Value>, const COUNT: usize> TryFrom<[(N, V); COUNT]>
     type Error = Error;
 
     fn try_from(bins: [(N, V); COUNT]) -> Result<Self> {
-        let mut all = Self::with_capacity(COUNT);
+        let mut all = Self::new();
+        all.reserve(COUNT);
         for (name, value) in bins {
             all.set(name.as_ref(), value)?;
         }

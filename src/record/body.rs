@@ -119,7 +119,7 @@ pub(crate) fn checked_len(len: usize) -> Result<u32, CodecError> {
 }
 
 /// Appends the head of a bin; `value_len` bytes of value must follow.
-#[inline]
+#[inline(always)]
 pub(crate) fn write_bin_head(
     out: &mut Vec<u8>,
     name: &BinName,
@@ -127,8 +127,12 @@ pub(crate) fn write_bin_head(
     value_len: u32,
 ) {
     write_name(out, name);
-    out.push(kind.number());
-    write_varint(out, value_len);
+    if value_len < 0x80 {
+        out.extend_from_slice(&[kind.number(), value_len as u8]);
+    } else {
+        out.push(kind.number());
+        write_varint(out, value_len);
+    }
 }
 
 #[inline]
@@ -160,11 +164,12 @@ pub(crate) fn write_bin(
     name: &BinName,
     value: &Value,
 ) -> Result<(), CodecError> {
-    match value {
-        Value::String(text) => write_raw_bin(out, name, ParticleType::String, text.as_bytes()),
-        Value::Blob(bytes) => write_raw_bin(out, name, ParticleType::Blob, bytes),
-        _ => write_bin_of_unknown_len(out, name, value),
-    }
+    let (kind, bytes): (_, &[u8]) = match value {
+        Value::String(text) => (ParticleType::String, text.as_bytes()),
+        Value::Blob(bytes) => (ParticleType::Blob, bytes),
+        _ => return write_bin_of_unknown_len(out, name, value),
+    };
+    write_raw_bin(out, name, kind, bytes)
 }
 
 /// Writes the value behind a one-byte length, and makes room for a longer length where it turns out
@@ -180,11 +185,13 @@ fn write_bin_of_unknown_len(
     let kind = write_stored(value, out)?;
     let (head, end) = (at + 2, out.len());
     let len = checked_len(end - head)?;
-    let extra = varint_len(len) - 1;
-    if extra > 0 {
-        out.resize(end + extra, 0);
-        out.copy_within(head..end, head + extra);
+    if let (0..0x80, Some(slots)) = (len, out.get_mut(at..head)) {
+        slots.copy_from_slice(&[kind.number(), len as u8]);
+        return Ok(());
     }
+    let extra = varint_len(len) - 1;
+    out.resize(end + extra, 0);
+    out.copy_within(head..end, head + extra);
     let mut slots = out.iter_mut().skip(at);
     if let Some(slot) = slots.next() {
         *slot = kind.number();

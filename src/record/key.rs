@@ -51,11 +51,16 @@ impl Key<'_> {
     /// big-endian.
     #[inline]
     fn with_bytes<R>(&self, f: impl FnOnce(ParticleType, &[u8]) -> R) -> R {
-        match self {
-            Self::Integer(value) => f(ParticleType::Integer, &value.to_be_bytes()),
-            Self::String(text) => f(ParticleType::String, text.as_bytes()),
-            Self::Blob(bytes) => f(ParticleType::Blob, bytes),
-        }
+        let integer;
+        let (kind, bytes): (_, &[u8]) = match self {
+            Self::Integer(value) => {
+                integer = value.to_be_bytes();
+                (ParticleType::Integer, &integer)
+            }
+            Self::String(text) => (ParticleType::String, text.as_bytes()),
+            Self::Blob(bytes) => (ParticleType::Blob, bytes),
+        };
+        f(kind, bytes)
     }
 
     /// Appends the stored form: the type's number, then the bytes (integers as 8 bytes,
@@ -69,7 +74,7 @@ impl Key<'_> {
     }
 
     /// Returns the stored form. Up to 64 bytes take no allocation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stored(&self) -> SmallVec<[u8; 64]> {
         self.with_bytes(|kind, bytes| {
             let front = [kind.number(); 64];

@@ -71,8 +71,11 @@ impl ShardRole {
     /// The role of a record with this body. One look at the names of its bins: O(bins).
     #[inline]
     pub(crate) fn of(body: &[u8]) -> Self {
-        let names = RecordView::of_checked(body).names();
-        names.fold(Self::None, Self::with)
+        let mut role = Self::None;
+        for name in RecordView::of_checked(body).names() {
+            role = role.with(name);
+        }
+        role
     }
 
     /// The role of a record that has a bin of this name, too.

@@ -158,7 +158,8 @@ impl<'a> RecordView<'a> {
     /// [`Error::Malformed`] if the elements of a list or map are malformed.
     pub fn to_bins(&self) -> Result<Bins> {
         let malformed = |source| Error::malformed("bin", source);
-        let mut bins = Bins::with_capacity(self.len());
+        let mut bins = Bins::new();
+        bins.reserve(self.len());
         for bin in self.raw_bins() {
             let value = ValueRef::stored(bin.kind, bin.value).map_err(malformed)?;
             bins.push_new(bin.bin_name(), value.to_value().map_err(malformed)?);

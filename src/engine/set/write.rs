@@ -65,7 +65,9 @@ impl Set {
     ) -> Result<Lsn> {
         let key = key.into();
         let digest = self.target(&key);
-        self.merge(policy, &key, digest, &bins_to_put(policy, bins)?)
+        let mut named = Bins::new();
+        name_bins(&mut named, policy, bins)?;
+        self.merge(policy, &key, digest, &named)
     }
 
     fn merge(
@@ -483,8 +485,20 @@ pub(in crate::engine) fn bins_to_put<N: AsRef<str>, V: Into<Value>>(
     policy: &WritePolicy,
     bins: impl IntoIterator<Item = (N, V)>,
 ) -> Result<Bins> {
+    let mut named = Bins::new();
+    name_bins(&mut named, policy, bins)?;
+    Ok(named)
+}
+
+/// As [`bins_to_put`], into `named`, which has none yet: bins are large to move.
+#[inline]
+pub(in crate::engine) fn name_bins<N: AsRef<str>, V: Into<Value>>(
+    named: &mut Bins,
+    policy: &WritePolicy,
+    bins: impl IntoIterator<Item = (N, V)>,
+) -> Result<()> {
     let bins = bins.into_iter();
-    let mut named = Bins::with_capacity(bins.size_hint().0.min(MAX_BINS));
+    named.reserve(bins.size_hint().0.min(MAX_BINS));
     for (name, value) in bins {
         named.set(name.as_ref(), value)?;
     }
@@ -498,5 +512,5 @@ pub(in crate::engine) fn bins_to_put<N: AsRef<str>, V: Into<Value>>(
             "a bin cannot be removed from a record that is replaced: leave it out, or update",
         ));
     }
-    Ok(named)
+    Ok(())
 }

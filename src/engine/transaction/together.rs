@@ -10,7 +10,7 @@ use super::set::TransactionSet;
 use super::{Transaction, TransactionPolicy};
 use crate::engine::namespace::Namespace;
 use crate::engine::policy::{DEFAULT_WRITE, Expiration, WritePolicy};
-use crate::engine::set::{OperateResult, RecordAccess, RecordCall, Set, bins_to_put};
+use crate::engine::set::{OperateResult, RecordAccess, RecordCall, Set, name_bins};
 use crate::engine::store::Store;
 use crate::operation::Operation;
 use crate::record::{Bins, Key};
@@ -76,13 +76,16 @@ impl<'a> WriteGroup<'a> {
         key: impl Into<Key<'a>>,
         bins: impl IntoIterator<Item = (N, V)>,
     ) {
-        let key = key.into();
-        let bins = bins_to_put(policy, bins).unwrap_or_else(|error| {
-            let position = self.writes.len();
-            self.refused.push((position, set.about(&key, error)));
-            Bins::new()
-        });
-        self.push(set, key, policy, WriteAction::Put(bins));
+        let position = self.writes.len();
+        self.push(set, key.into(), policy, WriteAction::Put(Bins::new()));
+        let Some(write) = self.writes.last_mut() else {
+            return;
+        };
+        if let WriteAction::Put(named) = &mut write.action
+            && let Err(error) = name_bins(named, policy, bins)
+        {
+            self.refused.push((position, set.about(&write.key, error)));
+        }
     }
 
     /// Does operations on one record, as [`Set::operate`]: a vector of them, or borrowed ones that outlive the call.
