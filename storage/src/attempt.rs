@@ -7,7 +7,7 @@
 //! The thread knows its attempt, so no call passes it along, and a write that need not wait looks for none.
 
 use crate::clock::later;
-use crate::core::{Core, Counters};
+use crate::core::{Core, CoreCounters};
 use crate::digest::Digest;
 use crate::entry::Lsn;
 use crate::error::Result;
@@ -309,7 +309,7 @@ pub(crate) fn await_space(core: &Core, blocks: u64) {
     let now = Instant::now();
     let before = with_running(core, |state| {
         let ends = *state.space_ends.get_or_insert_with(|| {
-            Counters::add(&core.counters.space_waits, 1);
+            CoreCounters::add(&core.counters.space_waits, 1);
             later(now, core.options.max_space_wait)
         });
         (!state.is_last && now < ends).then(|| {

@@ -47,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) followers: Followers,
     /// What disappears without a trace in the index.
     pub(crate) removals: Removals,
-    pub(crate) counters: Counters,
+    pub(crate) counters: CoreCounters,
     /// The places of the copies of the metadata entry.
     pub(crate) metadata: Mutex<Vec<Appended>>,
     pub(crate) defrag: Mutex<Defrag>,
@@ -62,7 +62,7 @@ pub(crate) struct Core {
 
 /// Counts since the namespace was opened.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct CoreCounters {
     pub(crate) key_busy: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) timeouts: AtomicU64,
@@ -73,7 +73,7 @@ pub(crate) struct Counters {
     pub(crate) dropped_tombstones: AtomicU64,
 }
 
-impl Counters {
+impl CoreCounters {
     pub(crate) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! What readers see of a record: its newest entry, checked, and neither truncated nor possibly stale.
 
-use crate::core::{Core, Counters};
+use crate::core::{Core, CoreCounters};
 use crate::digest::Digest;
 use crate::entry::{EntryKind, EntryView};
 use crate::epoch::{Guard, WatchedBlock};
@@ -151,7 +151,7 @@ impl Core {
 
     #[cold]
     fn unknown(&self) -> Error {
-        Counters::add(&self.counters.damaged, 1);
+        CoreCounters::add(&self.counters.damaged, 1);
         Error::MaybeStale {
             namespace: self.name.clone(),
         }
@@ -213,7 +213,7 @@ impl Core {
     /// The error of an entry that does not hold, or cannot be read.
     #[cold]
     pub(crate) fn damaged(&self, location: Location) -> Error {
-        Counters::add(&self.counters.damaged, 1);
+        CoreCounters::add(&self.counters.damaged, 1);
         Error::damaged_at(location)
     }
 

@@ -2,7 +2,7 @@
 //! blocks are used again once no reader can see them and the versions that superseded their entries are on stable storage.
 
 use crate::core::defrag_state::{Defrag, Emptied};
-use crate::core::{Core, Counters};
+use crate::core::{Core, CoreCounters};
 use crate::entry::{Appended, EntryHeader, EntryKind, EntryView, Lsn, NewEntry};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
@@ -98,7 +98,7 @@ impl Core {
             unseen: epoch::when_guards_have_left(),
             last_lsn: self.log.last_lsn(),
         });
-        Counters::add(&self.counters.defragmented_blocks, 1);
+        CoreCounters::add(&self.counters.defragmented_blocks, 1);
         Ok(moved)
     }
 
@@ -223,7 +223,7 @@ impl Core {
             return self.fold_chain_with(location, header, begun_at);
         };
         let Some(entry) = whole() else {
-            Counters::add(&self.counters.damaged, 1);
+            CoreCounters::add(&self.counters.damaged, 1);
             return Ok(0);
         };
         let new = self.append_copy(header, entry.body(), begun_at)?;

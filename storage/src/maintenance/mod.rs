@@ -5,7 +5,7 @@ pub(crate) mod defrag;
 mod tombstones;
 pub(crate) mod victims;
 
-use crate::core::{Core, Counters, Namespace};
+use crate::core::{Core, CoreCounters, Namespace};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
@@ -139,7 +139,7 @@ impl Core {
                 }
             }
         }
-        Counters::add(&self.counters.expired, expired);
+        CoreCounters::add(&self.counters.expired, expired);
         Ok(expired)
     }
 }

@@ -1,7 +1,7 @@
 //! Forgetting tombstones of which no older version is on any device.
 
 use crate::core::defrag_state::Defrag;
-use crate::core::{Core, Counters};
+use crate::core::{Core, CoreCounters};
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{EntryKind, Lsn, is_version};
 use crate::epoch;
@@ -64,7 +64,7 @@ impl Core {
         self.log.sync()?;
         let drop_it = |candidate| u64::from(self.drop_tombstone(candidate));
         let dropped = candidates.into_values().map(drop_it).sum();
-        Counters::add(&self.counters.dropped_tombstones, dropped);
+        CoreCounters::add(&self.counters.dropped_tombstones, dropped);
         Ok(dropped)
     }
 

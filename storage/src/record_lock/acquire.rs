@@ -2,7 +2,7 @@
 
 use super::{RecordLock, WaitLimit};
 use crate::attempt::{self, Patience};
-use crate::core::{Core, Counters};
+use crate::core::{Core, CoreCounters};
 use crate::digest::Digest;
 use crate::entry::EntryKind;
 use crate::epoch::{self, Guard};
@@ -136,7 +136,7 @@ impl<'n> RecordLock<'n> {
                     guard = epoch::pin();
                     partition = core.index.lock(digest);
                     if !granted && partition.held().give_up(digest, &waiter) {
-                        Counters::add(&core.counters.timeouts, 1);
+                        CoreCounters::add(&core.counters.timeouts, 1);
                         return Err(Error::Timeout);
                     }
                 }
@@ -247,13 +247,13 @@ impl Core {
 
     /// Counts a writer that queues for a record.
     pub(crate) fn note_wait(&self, digest: &Digest) {
-        Counters::add(&self.counters.waits, 1);
+        CoreCounters::add(&self.counters.waits, 1);
         self.note_contention(digest, false);
     }
 
     /// Counts a writer that is refused, since `waiting` others queue for the record.
     pub(crate) fn key_busy(&self, digest: &Digest, waiting: usize) -> Error {
-        Counters::add(&self.counters.key_busy, 1);
+        CoreCounters::add(&self.counters.key_busy, 1);
         self.note_contention(digest, true);
         Error::KeyBusy {
             waiting,

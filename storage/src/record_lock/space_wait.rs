@@ -2,7 +2,7 @@
 
 use super::{Change, RecordLock};
 use crate::attempt::{self, Patience};
-use crate::core::{Core, Counters};
+use crate::core::{Core, CoreCounters};
 use crate::entry::Lsn;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ impl SpaceWait {
             return false;
         }
         let ends = *self.ends.get_or_insert_with(|| {
-            Counters::add(&core.counters.space_waits, 1);
+            CoreCounters::add(&core.counters.space_waits, 1);
             let own = Instant::now().checked_add(patience);
             limit.into_iter().chain(own).min()
         });

@@ -2,7 +2,7 @@
 
 use crate::core::followers::Followers;
 use crate::core::removals::Removals;
-use crate::core::{Core, Counters, METADATA_COPIES, Namespace};
+use crate::core::{Core, CoreCounters, METADATA_COPIES, Namespace};
 use crate::device::{
     Device, DeviceError, DeviceState, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
     MemoryDevice, block_bytes_for, damaged_copies, new_device_id, newest_state, read_header,
@@ -186,7 +186,7 @@ impl Core {
             unknown_below_lsn: recovered.unknown_lsn,
             followers: Followers::default(),
             removals: Removals::default(),
-            counters: Counters::default(),
+            counters: CoreCounters::default(),
             metadata: Mutex::new(recovered.metadata),
             defrag: Mutex::default(),
             earlier_traffic: recovered.traffic,
