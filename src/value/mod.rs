@@ -59,11 +59,11 @@ pub(crate) use encode::{EncodePurpose, Spans, encode, write_list_head, write_map
 pub(crate) use normalize::element_of_call as normalize_element;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use stored::is_indexed;
-#[cfg(feature = "server")]
-pub(crate) use stored::write_answer;
 pub(crate) use stored::{
-    check_stored, check_wire_scalar, element_to_stored, from_wire, stored_to_element, write_stored,
+    check_stored, element_to_stored, from_wire, stored_to_element, write_stored,
 };
+#[cfg(feature = "server")]
+pub(crate) use stored::{check_wire_scalar, write_answer};
 
 use std::ops::Deref;
 
