@@ -210,7 +210,7 @@ fn a_free_block_without_a_header_is_no_damage_after_an_opening_on_a_full_disk() 
 
 /// As many blocks as a device is extended by at a time.
 const EXTENDED: u64 = 8;
-const SMALL_BLOCKS: u64 = 16;
+const SMALL_BLOCKS: u64 = 24;
 
 fn small_bytes(blocks: u64) -> u64 {
     HEADER_BYTES + blocks * SMALL_BLOCK_BYTES
@@ -233,18 +233,19 @@ fn on(disks: &[Arc<SimulatedDevice>]) -> Options {
 fn a_device_that_ends_before_the_mirror_of_a_header_is_no_damage() {
     let origin = Arc::new(SimulatedDevice::new(&small_header(0, 1)).unwrap());
     let (namespace, _) = Namespace::open(on(std::slice::from_ref(&origin))).unwrap();
+    // Of the first extent the last blocks stay free, and backed.
+    const END: u64 = 2 * EXTENDED;
     let mut synced = 0;
-    for number in 0..EXTENDED {
+    for number in 0..END {
         // Each begins a block.
         put(&namespace, &digest(number), &vec![1; 900 << 10]).unwrap();
-        if origin.len_bytes() == small_bytes(EXTENDED) {
+        if origin.len_bytes() == small_bytes(END) {
             namespace.sync().unwrap();
             synced = number;
         }
     }
-    assert!(origin.len_bytes() > small_bytes(EXTENDED));
-    let ends_before =
-        |seed: &u64| origin.crash(*seed).unwrap().len_bytes() == small_bytes(EXTENDED);
+    assert!(origin.len_bytes() > small_bytes(END));
+    let ends_before = |seed: &u64| origin.crash(*seed).unwrap().len_bytes() == small_bytes(END);
     let seeds: Vec<u64> = (0..8).filter(ends_before).collect();
     assert!(!seeds.is_empty());
     let mut refused = 0;
