@@ -49,7 +49,7 @@ impl Cluster {
     /// on; a generation begins anew at 1, or one above that of the record in the cluster. A record that has expired is deleted.
     ///
     /// # Errors
-    /// Each record has its own error, as for a write; [`Error::Parameter`] for a value that the client cannot carry.
+    /// Each record has its own error, as for a write; [`Error::Parameter`](crate::Error::Parameter) for a value that the client cannot carry.
     pub fn put_saved(&self, records: &[SavedRecord]) -> Vec<Result<()>> {
         let now_s = SystemClock.now_ms() / 1000;
         let calls = records
@@ -82,7 +82,7 @@ impl Cluster {
     /// Compares saved records with the records of the cluster, in one batch.
     ///
     /// # Errors
-    /// Each record has its own error, as for a read; [`Error::Parameter`] for a value of an unknown type.
+    /// Each record has its own error, as for a read; [`Error::Parameter`](crate::Error::Parameter) for a value of an unknown type.
     pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
         let policy = patient();
         let calls = records
@@ -123,7 +123,7 @@ impl Cluster {
     /// an expression, values of any type. An index of this name that is there stays.
     ///
     /// # Errors
-    /// [`Error::Cluster`] if no node answers, or the index is refused.
+    /// [`Error::Cluster`](crate::Error::Cluster) if no node answers, or the index is refused.
     pub fn create_saved_index(&self, index: &SavedIndex) -> Result<bool> {
         let Some(parameters) = index.parameters() else {
             return Ok(false);
