@@ -19,20 +19,20 @@ const CALL_TIME: Duration = Duration::from_secs(1);
 
 /// The change that a query makes to each of its records.
 #[derive(Debug)]
-pub(crate) struct RecordChange {
-    pub(crate) kind: ChangeKind,
+pub(crate) struct BackgroundChange {
+    pub(crate) kind: BackgroundChangeKind,
     pub(crate) policy: WritePolicy,
     /// Asked again when the record is locked.
     pub(crate) filter: Option<Expression>,
 }
 
 #[derive(Debug)]
-pub(crate) enum ChangeKind {
+pub(crate) enum BackgroundChangeKind {
     Operations(Vec<Operation>, Mode),
     Function(FunctionCall),
 }
 
-impl RecordChange {
+impl BackgroundChange {
     /// Changes a record of a set. The results are for nobody.
     pub(crate) fn make(
         &self,
@@ -48,7 +48,7 @@ impl RecordChange {
         };
         let (namespace, policy) = (&served.namespace, &self.policy);
         match &self.kind {
-            ChangeKind::Function(call) => {
+            BackgroundChangeKind::Function(call) => {
                 let function = RecordFunction {
                     served,
                     call,
@@ -61,7 +61,7 @@ impl RecordChange {
                     applied.map(drop)
                 })
             }
-            ChangeKind::Operations(operations, mode) => {
+            BackgroundChangeKind::Operations(operations, mode) => {
                 let checked = Checked::new(operations, *mode)?;
                 let mut ignored = OperationResults::default();
                 namespace.write_at(address, policy, &checked, &mut ignored)?;

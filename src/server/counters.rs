@@ -28,15 +28,15 @@ impl Counter {
 
 /// Counts by a number, such as that of a kind.
 #[derive(Debug)]
-pub(crate) struct Counts<const N: usize>([Counter; N]);
+pub(crate) struct CounterArray<const N: usize>([Counter; N]);
 
-impl<const N: usize> Default for Counts<N> {
+impl<const N: usize> Default for CounterArray<N> {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Counter::default()))
     }
 }
 
-impl<const N: usize> Counts<N> {
+impl<const N: usize> CounterArray<N> {
     pub(crate) fn add(&self, at: usize, more: u64) {
         if let Some(counter) = self.0.get(at) {
             counter.add(more);
@@ -129,7 +129,7 @@ impl RequestOutcome {
 
 /// Counts by outcome.
 #[derive(Debug, Default)]
-pub(crate) struct ByOutcome(Counts<5>);
+pub(crate) struct ByOutcome(CounterArray<5>);
 
 impl ByOutcome {
     pub(crate) fn add(&self, outcome: RequestOutcome, count: u64) {
@@ -173,7 +173,7 @@ pub(crate) enum FunctionEffect {
 
 /// Counts of functions by effect.
 #[derive(Debug, Default)]
-pub(crate) struct FunctionEffects(Counts<4>);
+pub(crate) struct FunctionEffects(CounterArray<4>);
 
 impl FunctionEffects {
     pub(crate) fn add(&self, effect: FunctionEffect) {
@@ -318,7 +318,7 @@ pub(crate) enum JobEnd {
 
 /// Counts of queries by how they ended.
 #[derive(Debug, Default)]
-pub(crate) struct QueryCounters([Counts<3>; 5]);
+pub(crate) struct QueryCounters([CounterArray<3>; 5]);
 
 impl QueryCounters {
     /// Counts a query that has ended so.
@@ -396,7 +396,7 @@ pub(crate) const LATENCY_BUCKETS: usize = 17;
 pub(crate) struct Latency {
     count: Counter,
     /// How many took longer than 2^n ms, and not longer than 2^(n+1); all else is in `count` only.
-    longer: Counts<LATENCY_BUCKETS>,
+    longer: CounterArray<LATENCY_BUCKETS>,
     micros: Counter,
 }
 

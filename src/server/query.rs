@@ -13,7 +13,7 @@ pub(crate) use start::{Started, start};
 
 use self::projection::{Projection, project};
 use self::stream::{StreamState, tell_failure};
-use super::background::{ChangeKind, RecordChange};
+use super::background::{BackgroundChange, BackgroundChangeKind};
 use super::command::{CommandRefusal, found};
 use super::counters::{JobEnd, JobKind, RequestOutcome};
 use super::fields::Field;
@@ -66,7 +66,7 @@ enum QueryWork {
     /// They go through the stream of a function, whose values are returned.
     Stream(StreamState),
     /// They are changed, once the client is answered.
-    Change(RecordChange),
+    Change(BackgroundChange),
 }
 
 /// The records that a query meets.
@@ -304,7 +304,7 @@ impl MetRecords {
     }
 
     /// Changes a record.
-    fn change(&mut self, change: &mut RecordChange, digest: &Digest) -> Visited {
+    fn change(&mut self, change: &mut BackgroundChange, digest: &Digest) -> Visited {
         // Not while it is lent: the change locks it.
         let Some(set) = self.lend(digest, |_, _, set| set.to_owned()) else {
             return Visited::Passed;
@@ -383,8 +383,8 @@ impl Drop for WireQuery {
             return;
         };
         let counts = match change.kind {
-            ChangeKind::Operations(..) => &served.counters.background_operations,
-            ChangeKind::Function(_) => &served.counters.background_functions,
+            BackgroundChangeKind::Operations(..) => &served.counters.background_operations,
+            BackgroundChangeKind::Function(_) => &served.counters.background_functions,
         };
         counts.add(RequestOutcome::Success, job.succeeded.get());
         counts.add(RequestOutcome::Error, job.failed.get());

@@ -13,7 +13,7 @@ use crate::engine::{PartitionQuery, PartitionStart};
 use crate::operation::Checked;
 use crate::policy::RecordExistsAction;
 use crate::rate_limit::{Due, Pace, RateLimit};
-use crate::server::background::{ChangeKind, RecordChange};
+use crate::server::background::{BackgroundChange, BackgroundChangeKind};
 use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
 use crate::server::condition::IndexCondition;
@@ -256,7 +256,7 @@ fn change_of(
     served: &ServedNamespace,
     call: Option<FunctionCall>,
     filter: Option<Expression>,
-) -> Result<RecordChange> {
+) -> Result<BackgroundChange> {
     let head = &message.head;
     let operations = operations_of(head, &message.ops)?;
     let reads = operations.iter().any(|operation| !operation.is_write());
@@ -272,9 +272,9 @@ fn change_of(
     let kind = match call {
         None => {
             Checked::new(&operations, head.mode())?;
-            ChangeKind::Operations(operations, head.mode())
+            BackgroundChangeKind::Operations(operations, head.mode())
         }
-        Some(call) => ChangeKind::Function(call),
+        Some(call) => BackgroundChangeKind::Function(call),
     };
     let action = if head.info3.contains(Info3::REPLACE_ONLY) {
         RecordExistsAction::ReplaceOnly
@@ -284,7 +284,7 @@ fn change_of(
     let policy = WritePolicy::default()
         .record_exists_action(action)
         .expiration(expiration(head.ttl, served)?);
-    Ok(RecordChange {
+    Ok(BackgroundChange {
         kind,
         policy,
         filter,
