@@ -49,7 +49,8 @@ impl Cluster {
     /// on; a generation begins anew at 1, or one above that of the record in the cluster. A record that has expired is deleted.
     ///
     /// # Errors
-    /// Each record has its own error, as for a write; [`Error::Parameter`](crate::Error::Parameter) for a value that the client cannot carry.
+    /// Each record has its own error, as for a write; [`Error::Parameter`](crate::Error::Parameter) for a value that the
+    /// client cannot carry.
     pub fn put_saved(&self, records: &[SavedRecord]) -> Vec<Result<()>> {
         let now_s = SystemClock.now_ms() / 1000;
         let calls = records
@@ -82,7 +83,8 @@ impl Cluster {
     /// Compares saved records with the records of the cluster, in one batch.
     ///
     /// # Errors
-    /// Each record has its own error, as for a read; [`Error::Parameter`](crate::Error::Parameter) for a value of an unknown type.
+    /// Each record has its own error, as for a read; [`Error::Parameter`](crate::Error::Parameter) for a value of an
+    /// unknown type.
     pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
         let policy = patient();
         let calls = records

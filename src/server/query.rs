@@ -304,7 +304,7 @@ impl MetRecords {
     }
 
     /// Changes a record.
-    fn change(&mut self, change: &mut BackgroundChange, digest: &Digest) -> Visited {
+    fn change(&mut self, change: &BackgroundChange, digest: &Digest) -> Visited {
         // Not while it is lent: the change locks it.
         let Some(set) = self.lend(digest, |_, _, set| set.to_owned()) else {
             return Visited::Passed;

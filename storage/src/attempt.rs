@@ -47,7 +47,7 @@ struct QueueState {
 enum Awaited {
     Nothing,
     Record(QueuePlace),
-    /// Room for new versions: so many blocks. The count of vain looks for blocks to empty when the write found none.
+    /// Room for new versions, in blocks. The count of vain looks for blocks to empty when the write found none.
     Space {
         blocks: u64,
         vain_looks: u64,
@@ -303,7 +303,7 @@ pub(crate) fn keep_place(core: &Core, digest: &Digest, waiter: Arc<Waiter>) {
     drop(before);
 }
 
-/// Notes that the task waits for space, so many blocks, unless its patience is over.
+/// Notes that the task waits for this many blocks, unless its patience is over.
 pub(crate) fn await_space(core: &Core, blocks: u64) {
     let vain_looks = core.log.space().vain_looks();
     let now = Instant::now();

@@ -269,7 +269,7 @@ impl Query {
         }
     }
 
-    /// The first records behind one, in the order of the primary index, damaged ones included, at most so many as are held at
+    /// The first records behind one, in the order of the primary index, damaged ones included, at most as many as are held at
     /// a time. Damaged records without a digest go to `lost`.
     pub(super) fn digests_behind(
         &self,

@@ -156,7 +156,7 @@ pub enum DeviceError {
 
     /// The devices are of several stores.
     #[error(
-        "device {path} is of another store than the device with the newest state: give those that were created together, or restore the namespace from a backup"
+        "device {path} is of another store than the device with the newest state: open the devices that were created together, or restore the namespace from a backup"
     )]
     OtherStore {
         /// The device.

@@ -24,7 +24,7 @@ const TIGHT_BLOCKS: u64 = 2;
 /// its pages are in memory.
 const USED_BLOCKS_A_BACKED_ONE: usize = 4;
 const BACKED_MAX: usize = 64;
-/// So many free blocks stay backed for the time when the disk is full: one for deletes, and one for cleaning, without which
+/// This many free blocks stay backed for the time when the disk is full: one for deletes, and one for cleaning, without which
 /// the space of the records that they delete would never come back.
 pub(crate) const BACKED_KEPT: usize = 2;
 
@@ -327,7 +327,7 @@ impl Space {
         blocks.available() < self.reserve_blocks + wanted || self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// Whether new versions that need so many blocks would be refused.
+    /// Whether new versions that need this many blocks would be refused.
     pub(crate) fn is_short_of(&self, wanted: u64) -> bool {
         self.lacks(&self.blocks.lock(), wanted)
     }

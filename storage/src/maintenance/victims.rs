@@ -232,7 +232,7 @@ impl Core {
         blocks.filter(move |(_, block)| !kept_after.holds(block))
     }
 
-    /// Whether cleaning can make room for new versions that need so many blocks, or just has: a block is worth emptying and
+    /// Whether cleaning can make room for new versions that need this many blocks, or just has: a block is worth emptying and
     /// can be, or one is being emptied or waits to be given back. Takes no lock that is held while a block is emptied.
     pub(crate) fn can_win_space(&self, blocks: u64) -> bool {
         if !self.victims(Effort::Foreseen, u64::MAX).is_empty() {

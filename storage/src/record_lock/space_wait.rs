@@ -17,9 +17,9 @@ pub(super) struct SpaceWait {
 }
 
 impl SpaceWait {
-    /// Waits while so many blocks are not to be had and can be won. Returns false if none can be, or if the patience of the namespace or of
-    /// the locks' owners is over. The records stay locked, but their entries are let go, and they
-    /// may be moved: blocks are not freed while a thread looks.
+    /// Waits until this many blocks can be had. Returns false where cleaning cannot win them, or where the patience of the
+    /// namespace or of the locks' owners is over. The records stay locked, but their entries are let go, and they may be
+    /// moved: blocks are not freed while a thread looks.
     #[cold]
     pub(super) fn wait(
         &mut self,

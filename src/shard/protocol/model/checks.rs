@@ -16,7 +16,7 @@ const DEACTIVATE: HashOp = Change(Deactivate);
 const TO_ONE: HashOp = Change(Activate(1));
 const TO_TWO: HashOp = Change(Activate(2));
 
-/// ElementSet 1 and 2 in the root, in one shard, in two, in four.
+/// Elements 1 and 2 in the root, in one shard, in two, in four.
 const ROOT: &[HashOp] = &[Add(1), Add(2)];
 const ONE: &[HashOp] = &[Add(1), Add(2), TO_ONE];
 const TWO: &[HashOp] = &[Add(1), Add(2), TO_TWO];

@@ -22,7 +22,7 @@ struct HashWorld {
     processes: Vec<HashProcess>,
     /// Of all elements of the first collection, and then of the second.
     history: CallHistory,
-    /// ElementSet of each collection.
+    /// Elements of each collection.
     elements: u8,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct HashScenario {
     pub(super) before: Vec<Script>,
     /// How many of the processes, the last ones, remember nothing.
     pub(super) strangers: usize,
-    /// ElementSet 0 to this one, without it, of each collection.
+    /// Elements 0 to this one, without it, of each collection.
     pub(super) elements: u8,
     pub(super) processes: Vec<Script>,
     pub(super) hole: Option<HashHole>,

@@ -43,7 +43,7 @@ pub(super) struct TimeScenario {
     pub(super) before: Vec<TimeOp>,
     /// How many of the processes, the last ones, remember nothing.
     pub(super) strangers: usize,
-    /// ElementSet 0 to this one, without it.
+    /// Elements 0 to this one, without it.
     pub(super) elements: u8,
     pub(super) processes: Vec<Vec<TimeOp>>,
     pub(super) hole: Option<TimeHole>,

@@ -166,8 +166,10 @@ fn path_of(device: &Path) -> Result<PathBuf, DeviceError> {
 
 /// Whether the staging file of a device holds anything, or cannot be read.
 pub(super) fn is_used(device: &Path) -> bool {
-    let Ok(Ok(file)) = path_of(device).map(File::open) else {
-        return false;
+    let file = match path_of(device).map(File::open) {
+        Ok(Ok(file)) => file,
+        Ok(Err(error)) => return error.kind() != io::ErrorKind::NotFound,
+        Err(_) => return true,
     };
     let mut is_used = false;
     let look = |_, bytes: &[u8]| is_used |= bytes.iter().any(|byte| *byte != 0);

@@ -153,7 +153,7 @@ impl Disk {
         self.counts = DiskCounts::default();
     }
 
-    /// DiskCounts down to the failing sync, and returns it if this is the one.
+    /// Counts down to the failing sync, and returns it if this is the one.
     pub(super) fn take_failing_sync(&mut self) -> Option<FailingSync> {
         let mut failing = self.failing_sync.take()?;
         if failing.nth > 1 {
@@ -165,7 +165,7 @@ impl Disk {
     }
 }
 
-/// DiskCounts down to the call that fails. Returns whether this is the one.
+/// Counts down to the call that fails. Returns whether this is the one.
 pub(super) fn is_failing(calls_left: &mut Option<u64>) -> bool {
     *calls_left = calls_left.map(|left| left - 1);
     calls_left.take_if(|left| *left == 0).is_some()

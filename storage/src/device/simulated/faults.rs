@@ -16,7 +16,7 @@ impl SimulatedDevice {
         *self.before_change.lock() = Some((nth, Box::new(run)));
     }
 
-    /// DiskCounts a change that is about to be made.
+    /// Counts a change that is about to be made.
     pub(super) fn announce_change(&self) {
         let mut waiting = self.before_change.lock();
         if let Some((left, _)) = waiting.as_mut() {
