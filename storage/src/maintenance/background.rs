@@ -29,9 +29,10 @@ const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
 const TOMBSTONES_MIN: u64 = 1 << 16;
 
 /// When space is short, looking at tombstones takes at most one part in this many of the thread's time, and
-/// half of that after each look in vain, this often.
+/// half of that after each look in vain, until the rest is this long: a follower or a reader may have gone.
 const PRESSED_SHARE: u32 = 8;
 const VAIN_LOOKS_MAX: u32 = 12;
+const LOOK_REST_MAX: Duration = Duration::from_secs(60);
 
 impl Core {
     /// One tick of the maintenance thread. Returns how long it may rest.
@@ -84,7 +85,8 @@ impl Core {
             None if tight && (freed > 0 || self.has_emptied()) => TIGHT_TICK,
             None if tight => {
                 self.log.space().note_vain_look();
-                let next_look = later(rhythm.looked, rhythm.look_rest * (1 << rhythm.vain_looks));
+                let rest = LOOK_REST_MAX.min(rhythm.look_rest * (1 << rhythm.vain_looks));
+                let next_look = later(rhythm.looked, rest.max(rhythm.look_rest));
                 if now < next_look {
                     return IDLE_TICK.min(next_look - now);
                 }
