@@ -4,8 +4,11 @@
 mod common;
 
 use common::changes::{fed, put, read_all, read_from};
-use common::{Chance, devices, digest, options, simulated, version};
-use spikelet_storage::{Change, Delivery, Durability, Namespace, NewVersion, Options, Storage};
+use common::{Chance, delete, devices, digest, options, simulated, version};
+use spikelet_storage::{
+    Change, ChangeKind, Delivery, Durability, Namespace, NewVersion, Options, ReadEnd, Storage,
+    Truncate,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -53,6 +56,34 @@ fn a_group_is_shown_whole_whenever_a_sync_falls_into_it() {
         reads.retain(|changes| *changes > 0);
         assert_eq!(reads, [MEMBERS as usize], "round {round}");
     }
+}
+
+#[test]
+fn a_lock_on_a_record_that_is_gone_holds_no_follower_up() {
+    let (namespace, _) = Namespace::open(options(Storage::Memory, 24)).unwrap();
+    let set = fed(&namespace);
+    let check = |number, start, expected: &[ChangeKind]| {
+        let _held = namespace.lock(&digest(number), None).unwrap();
+        let mut reader = namespace.read_changes(Delivery::Published, start);
+        let read = reader.read(100, |_, _| true).unwrap();
+        let kinds: Vec<_> = read.changes.iter().map(|change| change.kind).collect();
+        assert_eq!((read.end, kinds), (ReadEnd::Last, expected.to_vec()));
+    };
+    let start = namespace.last_lsn();
+    put(&namespace, set, 1, 1, b"truncated");
+    namespace.truncate(Truncate::Set(set), None).unwrap();
+    let truncation = ChangeKind::Truncate { before_ms: None };
+    check(1, start, &[ChangeKind::Put, truncation]);
+    // The only version is in a block that is emptied, and so its tombstone is forgotten.
+    put(&namespace, set, 2, 1, b"deleted");
+    ballast(&namespace, 1);
+    let start = namespace.last_lsn();
+    namespace.need_changes_after(&[start]);
+    for number in (1_000..1_009).chain([2]) {
+        delete(&namespace, &digest(number)).unwrap();
+    }
+    assert!(namespace.maintain().unwrap().dropped_tombstones > 0);
+    check(2, start, &[ChangeKind::Delete]);
 }
 
 /// Fills blocks with versions that the next call makes dead.

@@ -338,6 +338,12 @@ fn is_visible(core: &Core, change: &LoggedChange) -> bool {
         }
         core.slot_in(&partition, &change.digest, &guard)
     };
-    let entry = slot.and_then(|slot| core.log.entry(slot.location, &guard));
+    let Some(slot) = slot else {
+        // The record was truncated, or its tombstone forgotten, before the lock that is there now.
+        let (lsn, last_update_ms) = (change.position.lsn, change.last_update_ms);
+        let set = change.set_id.unwrap_or_default();
+        return change.kind != ChangeKind::Put || core.sets.hides(set, lsn, last_update_ms);
+    };
+    let entry = core.log.entry(slot.location, &guard);
     entry.is_some_and(|entry| entry.view().lsn() >= change.position.lsn)
 }

@@ -38,10 +38,10 @@ pub(crate) use header::{damaged_copies, damaged_parts, repair_copies};
 pub use memory::MemoryDevice;
 #[cfg(feature = "simulated")]
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
-pub(crate) use state::newest_state;
 pub use state::{
     DeviceReach, DeviceState, DurableExtent, OPEN_EXTENTS_MAX, read_state, write_state,
 };
+pub(crate) use state::{NUMBER_MAX, newest_state};
 
 use std::fmt::Debug;
 use std::ptr::NonNull;

@@ -81,6 +81,9 @@ pub struct DurableExtent {
     pub entries: u32,
 }
 
+/// More than a store can count to: a higher number was not written by one.
+pub(crate) const NUMBER_MAX: u64 = 1 << 56;
+
 impl DeviceState {
     /// The size of the state on a device.
     pub(crate) fn encoded_bytes(&self) -> usize {
@@ -138,6 +141,9 @@ impl DeviceState {
             sync_failed: reader.u64()? as u8 != 0,
             ..Self::default()
         };
+        if state.sequence.max(state.durable_lsn).max(state.next_block) > NUMBER_MAX {
+            return None;
+        }
         for _ in 0..devices {
             state.devices.push(DeviceReach {
                 len_bytes: reader.u64()?,

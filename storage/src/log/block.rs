@@ -19,9 +19,10 @@
 //! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the mirror.
 
 use crate::bytes::{seal, unseal};
-use crate::device::{BLOCK_BYTES, HEADER_BYTES, SMALL_BLOCK_BYTES};
+use crate::device::{BLOCK_BYTES, HEADER_BYTES, NUMBER_MAX, SMALL_BLOCK_BYTES};
 use crate::entry::Lsn;
 use crate::location::{Location, UNIT_BYTES};
+use crate::log::directory::directory_bytes;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// What the header of a block takes.
@@ -34,6 +35,11 @@ pub(crate) const ENTRIES_AT: u64 = 1024;
 /// The most that one entry can span: a block less its header, the filler that ends it and one sector of directory.
 pub(crate) const fn entry_units_max(block_bytes: u64) -> u32 {
     ((block_bytes - ENTRIES_AT - 64 - 512) / UNIT_BYTES) as u32
+}
+
+/// Whether a block can hold this many entries, up to this unit of it, and their directory.
+pub(crate) fn can_hold(block_bytes: u64, units: u32, entries: u32) -> bool {
+    u64::from(units) * UNIT_BYTES + directory_bytes(entries as usize) <= block_bytes
 }
 
 /// A block of a namespace: device number and block number in it.
@@ -72,7 +78,9 @@ impl BlockId {
     /// The block that holds an entry.
     #[inline]
     pub(crate) const fn of(location: Location, block_bytes: u64) -> Self {
-        let index = index_of(location.offset_bytes() - HEADER_BYTES, block_bytes);
+        // Damage may name a place in the header of the device: no block has that number.
+        let from_first = location.offset_bytes().wrapping_sub(HEADER_BYTES);
+        let index = index_of(from_first, block_bytes);
         Self::new(location.device(), index as u32, block_bytes)
     }
 }
@@ -148,6 +156,12 @@ impl BlockHeader {
         }
     }
 
+    /// Whether a block of this size can have such a header.
+    fn fits(&self, block_bytes: u64) -> bool {
+        let is_inside = |ended: EndedBlock| can_hold(block_bytes, ended.units, ended.entries);
+        self.sequence <= NUMBER_MAX && self.ended.is_none_or(is_inside)
+    }
+
     pub(crate) fn encode(&self) -> RawBlockHeader {
         let [shape, last_lsn] = EndedBlock::words(self.ended);
         seal([
@@ -193,12 +207,14 @@ pub(crate) enum HeaderCopy {
 }
 
 impl HeaderCopy {
-    /// Reads a copy of the header of block `index` of a device.
-    pub(crate) fn read(raw: &RawBlockHeader, device_id: u64, index: u32) -> Self {
+    /// Reads a copy of the header of block `index` of a device with blocks of this size.
+    pub(crate) fn read(raw: &RawBlockHeader, device_id: u64, index: u32, block_bytes: u64) -> Self {
         if raw.iter().all(|byte| *byte == 0) {
             return Self::Blank;
         }
-        BlockHeader::decode(raw, device_id, index).map_or(Self::Unreadable, Self::Header)
+        let header = BlockHeader::decode(raw, device_id, index);
+        let header = header.filter(|header| header.fits(block_bytes));
+        header.map_or(Self::Unreadable, Self::Header)
     }
 
     pub(crate) fn header(&self) -> Option<BlockHeader> {

@@ -185,3 +185,77 @@ impl Log {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle), feature = "simulated"))]
+mod tests {
+    use crate::core::Namespace;
+    use crate::device::{HEADER_BYTES, Header, Member, SMALL_BLOCK_BYTES, SimulatedDevice};
+    use crate::digest::Digest;
+    use crate::log::LANE_HINT;
+    use crate::options::{Options, Storage};
+    use crate::record_lock::{Change, NewVersion};
+    use std::sync::Arc;
+
+    fn open(device: SimulatedDevice) -> (Arc<SimulatedDevice>, Namespace) {
+        let device = Arc::new(device);
+        let options = Options {
+            background: false,
+            write_lanes: 2,
+            ..Options::new("test", Storage::Devices(vec![Arc::clone(&device) as _]))
+        };
+        (device, Namespace::open(options).unwrap().0)
+    }
+
+    /// Commits a group of records with these numbers and payloads, through a lane.
+    fn commit(namespace: &Namespace, lane: usize, group: &[(u8, &[u8])]) -> crate::Result<()> {
+        let changes = group.iter().map(|(record, payload)| {
+            let digest = Digest::new([*record; Digest::LEN]);
+            let lock = namespace.lock(&digest, None).unwrap();
+            let version = NewVersion {
+                generation: 1,
+                void_time: 0,
+                last_update_ms: 1,
+                set_id: 0,
+                key: None,
+                payload,
+            };
+            (lock, Change::Put(version))
+        });
+        LANE_HINT.set(lane);
+        namespace.commit_group(changes.collect()).map(drop)
+    }
+
+    #[test]
+    fn the_rest_of_a_refused_group_takes_no_part_in_a_group_of_another_lane() {
+        let header = Header {
+            device_id: 77,
+            member: Member {
+                namespace: "test".into(),
+                index: 0,
+                count: 1,
+                key_hash: 0,
+            },
+            max_bytes: HEADER_BYTES + 32 * SMALL_BLOCK_BYTES,
+            block_bytes: SMALL_BLOCK_BYTES,
+            created_unix_ms: 1,
+        };
+        let (device, namespace) = open(SimulatedDevice::without_staging(&header).unwrap());
+        commit(&namespace, 0, &[(1, b"first")]).unwrap();
+        // The write fails behind the members before the large one.
+        device.fail_write(1);
+        let large = vec![0; 100 << 10];
+        let refused: [(u8, &[u8]); 4] = [(2, b"a"), (3, b"b"), (4, b"c"), (5, &large)];
+        assert!(commit(&namespace, 0, &refused).is_err());
+        // The next entry is as long as the first member, and the group gets the numbers of the rest.
+        commit(&namespace, 0, &[(2, b"d")]).unwrap();
+        commit(&namespace, 1, &[(6, b"e"), (7, b"f")]).unwrap();
+        let (_, namespace) = open(device.kill().unwrap());
+        let found = (2..8).map(|record| {
+            let digest = Digest::new([record; Digest::LEN]);
+            let found = namespace.get(&digest, |entry| entry.payload().to_vec());
+            found.unwrap().unwrap_or_default()
+        });
+        let expected: [&[u8]; 6] = [b"d", b"", b"", b"", b"e", b"f"];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+}

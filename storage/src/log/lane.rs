@@ -579,7 +579,7 @@ impl LockedLane<'_> {
 fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> DeviceResult<()> {
     let device = volume.device();
     device.write(at, bytes).inspect_err(|_| {
-        // The rest reads as zeros, and so may be what was to be written.
-        let _ = device.write(at, &[0; ENTRY_HEADER_BYTES]);
+        // All of them: others get their numbers, and recovery would join the two.
+        let _ = device.write(at, &vec![0; bytes.len()]);
     })
 }

@@ -17,7 +17,10 @@
 //! bytes of an earlier tenancy never pass for entries of this one, whatever remains of the file after a power failure.
 
 use crate::bytes::{seal, unseal};
-use crate::device::{Device, DeviceError, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX};
+use crate::device::{
+    BLOCK_BYTES, Device, DeviceError, NUMBER_MAX, STAGING_BYTES, STAGING_LANE_BYTES,
+    STAGING_LANES_MAX,
+};
 use crate::sync::atomic::{Ordering, fence};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -73,7 +76,8 @@ impl Tenancy {
             device_id,
             _,
         ] = unseal(raw)?;
-        (magic_device as u32 == MAGIC).then_some(Self {
+        let is_possible = number <= NUMBER_MAX && start <= BLOCK_BYTES;
+        (is_possible && magic_device as u32 == MAGIC).then_some(Self {
             number,
             block: ((magic_device >> 32) as usize, u32::try_from(index).ok()?),
             device_id,

@@ -28,8 +28,11 @@ const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
 /// Fewer new tombstones than this are no reason to read directories: a megabyte of index, four of log.
 const TOMBSTONES_MIN: u64 = 1 << 16;
 
-/// When space is short, looking at tombstones takes at most one part in this many of the thread's time.
+/// When space is short, looking at tombstones takes at most one part in this many of the thread's time, and
+/// half of that after each look in vain, until the rest is this long: a follower or a reader may have gone.
 const PRESSED_SHARE: u32 = 8;
+const VAIN_LOOKS_MAX: u32 = 12;
+const LOOK_REST_MAX: Duration = Duration::from_secs(60);
 
 impl Core {
     /// One tick of the maintenance thread. Returns how long it may rest.
@@ -38,6 +41,7 @@ impl Core {
             rhythm.next_expiry = later(now, self.options.expiry_period);
             self.log.retry_growth();
             self.retry_stuck(true);
+            rhythm.is_tidy = false;
             // A failure shows in the next write, with its reason; this thread has no caller.
             let _ = self.expire();
             let _ = self.tidy_log();
@@ -57,7 +61,7 @@ impl Core {
             Effort::BesideWriters
         };
         let moved = match effort {
-            Effort::Thorough if rhythm.is_tidy => None,
+            Effort::Thorough if rhythm.is_tidy && !rhythm.seen_tight => None,
             effort => self.empty_next(effort, u64::MAX).unwrap_or(None),
         };
         let tight = self.log.space().usage().tight;
@@ -70,6 +74,9 @@ impl Core {
         if due || freed > 0 {
             rhythm.next_checkpoint = later(now, self.options.durability.period().max(IDLE_TICK));
         }
+        if freed > 0 {
+            rhythm.vain_looks = 0;
+        }
         match moved {
             Some(_) if tight => Duration::ZERO,
             Some(bytes) => Duration::from_secs_f64(
@@ -78,14 +85,23 @@ impl Core {
             None if tight && (freed > 0 || self.has_emptied()) => TIGHT_TICK,
             None if tight => {
                 self.log.space().note_vain_look();
-                if now < rhythm.next_pressed {
-                    return IDLE_TICK.min(rhythm.next_pressed - now);
+                let rest = LOOK_REST_MAX.min(rhythm.look_rest * (1 << rhythm.vain_looks));
+                let next_look = later(rhythm.looked, rest.max(rhythm.look_rest));
+                if now < next_look {
+                    return IDLE_TICK.min(next_look - now);
                 }
                 let begun = Instant::now();
-                self.retry_stuck(false);
+                let closed = effort == Effort::Thorough && self.tidy_log().unwrap_or(false);
+                let retried = self.retry_stuck(false);
                 // Tombstones fill the blocks: forget the ones that nothing depends on any more.
                 let dropped = self.drop_tombstones().unwrap_or(0);
-                rhythm.next_pressed = later(now, begun.elapsed() * PRESSED_SHARE + TIGHT_TICK);
+                rhythm.looked = now;
+                rhythm.look_rest = begun.elapsed() * PRESSED_SHARE + TIGHT_TICK;
+                rhythm.vain_looks = if closed || retried || dropped > 0 {
+                    0
+                } else {
+                    VAIN_LOOKS_MAX.min(rhythm.vain_looks + 1)
+                };
                 if dropped > 0 {
                     Duration::ZERO
                 } else {
@@ -94,7 +110,7 @@ impl Core {
             }
             None => {
                 if effort == Effort::Thorough && !rhythm.is_tidy && !self.has_emptied() {
-                    rhythm.is_tidy = !self.tidy_idle(rhythm);
+                    rhythm.is_tidy = !self.tidy_idle(rhythm, now);
                 }
                 IDLE_TICK
             }
@@ -106,7 +122,12 @@ impl Core {
     }
 
     /// The work left to an idle store once no closed block is worth emptying. Returns whether there was any.
-    fn tidy_idle(&self, rhythm: &mut Rhythm) -> bool {
+    fn tidy_idle(&self, rhythm: &mut Rhythm, now: Instant) -> bool {
+        if self.retry_stuck(false) {
+            // A record may be locked for long.
+            rhythm.quiet_since = now;
+            return true;
+        }
         // Closed blocks are emptied before older versions are looked for.
         if self.tidy_log().unwrap_or(false) {
             return true;
@@ -129,8 +150,11 @@ struct Rhythm {
     next_expiry: Instant,
     /// Expiry passes up to now.
     passes: u32,
-    /// When tombstones are looked at again for want of space.
-    next_pressed: Instant,
+    /// When tombstones were looked at for want of space, and the least rest after that.
+    looked: Instant,
+    look_rest: Duration,
+    /// Such looks in a row that found nothing, while nothing was written or given back.
+    vain_looks: u32,
     /// When emptied blocks are given back, however few they are.
     next_checkpoint: Instant,
     /// The last number in the log, and since when it has been that.
@@ -150,7 +174,9 @@ impl Rhythm {
         Self {
             next_expiry: later(now, expiry_period),
             passes: 0,
-            next_pressed: now,
+            looked: now,
+            look_rest: Duration::ZERO,
+            vain_looks: 0,
             next_checkpoint: now,
             last_lsn: 0,
             quiet_since: now,
@@ -166,6 +192,7 @@ impl Rhythm {
             self.last_lsn = last_lsn;
             self.quiet_since = now;
             self.is_tidy = false;
+            self.vain_looks = 0;
         }
         now >= self.quiet_since + IDLE_AFTER
     }
@@ -235,7 +262,7 @@ mod tests {
     use crate::Durability;
     use crate::clock::ManualClock;
     use crate::core::Namespace;
-    use crate::device::{BLOCK_BYTES, HEADER_BYTES};
+    use crate::device::{BLOCK_BYTES, HEADER_BYTES, SMALL_BLOCK_BYTES};
     use crate::digest::Digest;
     use crate::options::{Options, Storage};
     use crate::record_lock::NewVersion;
@@ -310,6 +337,73 @@ mod tests {
             ticks += 1;
         }
         assert!(ticks >= 5, "{ticks}");
+    }
+
+    /// Ticks for this long. Returns how often.
+    fn tick_for(namespace: &Namespace, rhythm: &mut Rhythm, now: &mut Instant, secs: u64) -> u32 {
+        let until = *now + Duration::from_secs(secs);
+        let mut ticks = 0;
+        while *now < until {
+            *now += namespace.core.tick(rhythm, *now) + Duration::from_micros(1);
+            ticks += 1;
+        }
+        ticks
+    }
+
+    #[test]
+    fn an_idle_store_empties_a_block_soon_after_a_record_in_it_was_unlocked() {
+        let namespace = open(Options {
+            background: false,
+            write_lanes: 1,
+            ..Options::new("test", Storage::Memory)
+        });
+        let version = NewVersion {
+            payload: &[1; 100 << 10],
+            ..VERSION
+        };
+        let lock = |record| namespace.lock(&digest(record), None).unwrap();
+        for record in 0..500 {
+            lock(record).put(&version).unwrap();
+        }
+        for record in 1..500 {
+            assert!(lock(record).delete(2).unwrap().is_some());
+        }
+        let held = lock(0);
+        let (mut rhythm, mut now) = (Rhythm::new(Duration::MAX), Instant::now());
+        tick_for(&namespace, &mut rhythm, &mut now, 3);
+        drop(held);
+        for _ in 0..5 {
+            tick_for(&namespace, &mut rhythm, &mut now, 1);
+            // Other tests of this process look at blocks.
+            namespace.core.free_all_emptied().unwrap();
+        }
+        assert_eq!(namespace.stats().used_blocks, 1);
+    }
+
+    #[test]
+    fn a_full_idle_store_rests_once_nothing_is_to_be_won() {
+        let (namespace, _) = Namespace::open(Options {
+            background: false,
+            write_lanes: 1,
+            max_device_bytes: HEADER_BYTES + 10 * SMALL_BLOCK_BYTES,
+            ..Options::new("test", Storage::Memory)
+        })
+        .unwrap();
+        let version = NewVersion {
+            payload: &[1; 10 << 10],
+            ..VERSION
+        };
+        let lock = |record| namespace.lock(&digest(record), None).unwrap();
+        let full = (0..).find(|record| lock(*record).put(&version).is_err());
+        // Their blocks are nearly full, and have older versions of them.
+        for record in (0..full.unwrap()).filter(|record| record % 50 == 0) {
+            assert!(lock(record).delete(2).unwrap().is_some());
+        }
+        let (mut rhythm, mut now) = (Rhythm::new(Duration::MAX), Instant::now());
+        tick_for(&namespace, &mut rhythm, &mut now, 60);
+        assert!(namespace.core.tombstones() > 0 && namespace.core.log.space().usage().tight);
+        let ticks = tick_for(&namespace, &mut rhythm, &mut now, 60);
+        assert!(ticks < 300, "{ticks}");
     }
 
     #[test]

@@ -24,11 +24,12 @@ const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
 impl Core {
-    /// Has the blocks tried again that could not be emptied: all, or those of which a record was locked.
-    pub(crate) fn retry_stuck(&self, all: bool) {
-        let blocks = self.log.blocks();
-        let tried = blocks.filter(|(_, block)| all || !block.is_stuck_for_long());
-        tried.for_each(|(_, block)| block.retry());
+    /// Has the blocks tried again that could not be emptied: all, or those of which a record was locked. Returns whether
+    /// there is one.
+    pub(crate) fn retry_stuck(&self, all: bool) -> bool {
+        let is_tried = |block: &BlockState| block.is_stuck() && (all || !block.is_stuck_for_long());
+        let tried = self.log.blocks().filter(|(_, block)| is_tried(block));
+        tried.map(|(_, block)| block.retry()).count() > 0
     }
 
     /// Empties the block that is worth it most. Returns how many bytes were moved; `None` if no block is worth it.

@@ -6,6 +6,8 @@
 //! `rescue.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
 
 pub(crate) mod block_reader;
+#[cfg(all(test, not(shuttle), feature = "simulated"))]
+mod crafted_tests;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
 pub(crate) mod rescue;
@@ -23,7 +25,9 @@ use crate::error::{Error, Result};
 use crate::index::{DigestIndex, SIZE_UNITS_MAX};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::{BlockHeader, BlockId, BlockPhase, BlockUse, ENTRIES_AT, HeaderCopy};
+use crate::log::block::{
+    BlockHeader, BlockId, BlockPhase, BlockUse, ENTRIES_AT, HeaderCopy, can_hold,
+};
 use crate::log::chain::parts_of;
 use crate::log::directory::{DirectoryLine, identity_of};
 use crate::log::staging::Tenancy;
@@ -315,6 +319,7 @@ fn durable_to(id: BlockId, header: &BlockHeader, state: &DeviceState) -> (u64, O
     };
     let extent = state.open.iter().find(is_it);
     let extent = extent.map(|extent| (extent.durable_units, extent.entries));
+    let extent = extent.filter(|(units, entries)| can_hold(id.bytes(), *units, *entries));
     let ended = header.ended.map(|ended| (ended.units, ended.entries));
     match extent.or(ended) {
         Some((units, entries)) => (u64::from(units) * UNIT_BYTES, Some(entries)),

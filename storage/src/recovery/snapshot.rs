@@ -14,6 +14,7 @@
 
 use crate::bytes::slice;
 use crate::core::Core;
+use crate::device::NUMBER_MAX;
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{Appended, Lsn};
 use crate::epoch;
@@ -342,6 +343,10 @@ fn decode<'a>(
         },
         ..Recovered::default()
     };
+    let (last_lsn, durable_lsn) = (recovered.last_lsn, recovered.durable_lsn);
+    if last_lsn.max(durable_lsn).max(recovered.next_block) > NUMBER_MAX {
+        return Err(io::Error::other("its numbers are higher than any store's"));
+    }
     recovered.report.from_snapshot = true;
     let metadata = reader.bytes(METADATA_BYTES_MAX)?;
     sets.restore(&metadata).map_err(io::Error::other)?;

@@ -46,11 +46,11 @@ fn a_block_header_is_laid_out_byte_for_byte() {
 fn a_block_header_comes_back_and_every_flipped_bit_is_seen() {
     let header = header(77, 99);
     let raw = header.encode();
-    assert_eq!(HeaderCopy::read(&raw, 5, 3), intact(header));
+    assert_eq!(HeaderCopy::read(&raw, 5, 3, BLOCK_BYTES), intact(header));
     for bit in 0..raw.len() * 8 {
         let mut flipped = raw;
         flipped[bit / 8] ^= 1 << (bit % 8);
-        let lost = HeaderCopy::read(&flipped, 5, 3);
+        let lost = HeaderCopy::read(&flipped, 5, 3, BLOCK_BYTES);
         assert_eq!(lost, HeaderCopy::Unreadable, "bit {bit}");
     }
 }
@@ -58,8 +58,14 @@ fn a_block_header_comes_back_and_every_flipped_bit_is_seen() {
 #[test]
 fn a_block_header_of_another_device_or_block_is_not_believed() {
     let raw = header(77, 99).encode();
-    assert_eq!(HeaderCopy::read(&raw, 9, 3), HeaderCopy::Unreadable);
-    assert_eq!(HeaderCopy::read(&raw, 5, 12), HeaderCopy::Unreadable);
+    assert_eq!(
+        HeaderCopy::read(&raw, 9, 3, BLOCK_BYTES),
+        HeaderCopy::Unreadable
+    );
+    assert_eq!(
+        HeaderCopy::read(&raw, 5, 12, BLOCK_BYTES),
+        HeaderCopy::Unreadable
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl Volume {
             return HeaderCopy::Blank;
         }
         match self.device.read(offset, &mut raw) {
-            Ok(()) => HeaderCopy::read(&raw, self.device_id, index),
+            Ok(()) => HeaderCopy::read(&raw, self.device_id, index, self.block_bytes),
             Err(_) => HeaderCopy::Unreadable,
         }
     }
