@@ -1,15 +1,13 @@
 //! The operations on lists and maps with their arguments: parsed from a call or built, and encoded
 //! again.
 
-use std::borrow::Cow;
-
+use super::encoded::Encoded;
 use super::insert::Items;
 use super::number::Number;
 use super::policy::{ListSortFlags, ListWriteFlags, MapWriteFlags};
 use super::returns::Returns;
 use super::select::Selector;
 use super::shape::ItemShape;
-use super::sought::Sought;
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind, Sign};
 use crate::call::{CallArguments, CallError, CallWriter, EncodedCall};
 use crate::value::EncodePurpose;
@@ -52,14 +50,15 @@ pub(crate) enum Action<'a> {
         create: Option<u8>,
     },
     IncrementValue {
-        key: Cow<'a, [u8]>,
+        key: Encoded<'a>,
         by: Number,
         create: u8,
     },
 }
 
 impl<'a> Items<'a> {
-    pub(super) const fn one(bytes: Cow<'a, [u8]>) -> Self {
+    /// Wraps one encoded value for a list, or a key and its value for a map.
+    pub(crate) const fn one(bytes: Encoded<'a>) -> Self {
         Self {
             bytes,
             count: 1,
@@ -67,15 +66,10 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Wraps one encoded value for a list, or a key and its value for a map.
-    pub(crate) fn of_one(bytes: Vec<u8>) -> Items<'static> {
-        Items::one(Cow::Owned(bytes))
-    }
-
     /// Wraps encoded items, concatenated.
     pub(crate) fn of_several(count: u32, bytes: Vec<u8>) -> Items<'static> {
         Items {
-            bytes: Cow::Owned(bytes),
+            bytes: Encoded::Long(bytes.into()),
             count,
             single: false,
         }
@@ -83,7 +77,7 @@ impl<'a> Items<'a> {
 
     fn borrowed(&self) -> Items<'_> {
         Items {
-            bytes: Cow::Borrowed(&self.bytes),
+            bytes: self.bytes.borrowed(),
             count: self.count,
             single: self.single,
         }
@@ -107,7 +101,7 @@ impl<'a> Items<'a> {
             let (count, bytes) =
                 arguments.items(EncodePurpose::Storage, shape == ItemShape::Map)?;
             return Ok(Self {
-                bytes,
+                bytes: bytes.into(),
                 count,
                 single: false,
             });
@@ -115,7 +109,7 @@ impl<'a> Items<'a> {
         let values = if shape == ItemShape::Map { 2 } else { 1 };
         arguments
             .values(values, EncodePurpose::Storage)
-            .map(Self::one)
+            .map(|bytes| Self::one(bytes.into()))
     }
 }
 
@@ -202,7 +196,7 @@ impl<'a> Action<'a> {
                 create: *create,
             },
             Self::IncrementValue { key, by, create } => Action::IncrementValue {
-                key: Cow::Borrowed(key),
+                key: key.borrowed(),
                 by: *by,
                 create: *create,
             },
@@ -365,7 +359,7 @@ impl<'a> Action<'a> {
                 }
             }
             ActionKind::IncrementValue(sign) => {
-                let key = arguments.value(EncodePurpose::Storage)?;
+                let key = arguments.value(EncodePurpose::Storage)?.into();
                 let delta = read_delta(arguments)?;
                 Self::IncrementValue {
                     key,
@@ -394,12 +388,12 @@ fn read_selector<'a>(
     arguments: &mut CallArguments<'a>,
 ) -> Result<Selector<'a>, CallError> {
     let sought = |arguments: &mut CallArguments<'a>| {
-        arguments.value(EncodePurpose::Lookup).map(Sought::from)
+        arguments.value(EncodePurpose::Lookup).map(Encoded::from)
     };
     let list = |arguments: &mut CallArguments<'a>| {
         arguments
             .items(EncodePurpose::Lookup, false)
-            .map(|(_, items)| Sought::from(items))
+            .map(|(_, items)| Encoded::from(items))
     };
     let count = |arguments: &mut CallArguments<'a>| {
         Ok::<_, CallError>(arguments.optional(CallArguments::uint)?.unwrap_or(u64::MAX))
@@ -453,7 +447,7 @@ impl Selector<'_> {
             Self::Key(key) => Selector::Key(key.borrowed()),
             Self::Keys(keys) => Selector::Keys(keys.borrowed()),
             Self::KeyInterval(begin, end) => {
-                Selector::KeyInterval(begin.borrowed(), end.as_ref().map(Sought::borrowed))
+                Selector::KeyInterval(begin.borrowed(), end.as_ref().map(Encoded::borrowed))
             }
             Self::KeyRelative { key, index, count } => Selector::KeyRelative {
                 key: key.borrowed(),
@@ -469,7 +463,7 @@ impl Selector<'_> {
             Self::Value(value) => Selector::Value(value.borrowed()),
             Self::Values(values) => Selector::Values(values.borrowed()),
             Self::ValueInterval(begin, end) => {
-                Selector::ValueInterval(begin.borrowed(), end.as_ref().map(Sought::borrowed))
+                Selector::ValueInterval(begin.borrowed(), end.as_ref().map(Encoded::borrowed))
             }
             Self::ValueRelative { value, rank, count } => Selector::ValueRelative {
                 value: value.borrowed(),

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::smallvec;
+
 use super::dispatch::{ActionResult, UnreadCall};
 use super::edit::CollectionEdit;
 use super::elements::{Elements, find_key};
@@ -210,7 +212,7 @@ impl<'a> ContextLevel<'a> {
                 ItemSplice::new(view.end(), Cow::Owned(padded), gap + 1)
             }
         };
-        CollectionEdit::new(view, view.flags, vec![splice])
+        CollectionEdit::new(view, view.flags, smallvec![splice])
     }
 }
 
@@ -390,7 +392,11 @@ fn ascend<'a>(
                     .key(*item)
                     .ok_or(CallError::Stored(CodecError::Truncated))?;
                 let entry = Cow::Owned([key, &*child].concat());
-                CollectionEdit::new(*view, view.flags, vec![ItemSplice::new(*item, entry, 1)])?
+                CollectionEdit::new(
+                    *view,
+                    view.flags,
+                    smallvec![ItemSplice::new(*item, entry, 1)],
+                )?
             }
         };
     }

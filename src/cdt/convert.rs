@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use smallvec::smallvec;
+
 use super::edit::CollectionEdit;
 use super::elements::sorting;
 use super::policy::ListSortFlags;
@@ -55,7 +57,7 @@ pub(super) fn sort(
         ));
     }
     match splice {
-        Some(splice) => CollectionEdit::new(view, view.flags, vec![splice]).map(Some),
+        Some(splice) => CollectionEdit::new(view, view.flags, smallvec![splice]).map(Some),
         None => Ok(None),
     }
 }

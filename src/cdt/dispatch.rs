@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 
+use smallvec::smallvec;
+
 use super::action::Action;
 use super::answer::TypedSelection;
 use super::convert;
 use super::edit::CollectionEdit;
 use super::elements::find_key;
+use super::encoded::Encoded;
 use super::insert::{self, Items};
 use super::number::Number;
 use super::policy::ListWriteFlags;
@@ -298,9 +301,9 @@ fn increment_element<'a>(
     };
     let mut value = Vec::new();
     number.write(&mut value);
-    let item = Items::one(Cow::Owned(value));
+    let item = Items::one(Encoded::copy(&value));
     let edit = match place {
-        Some(element) => insert::replace(view, element, item.bytes, flags)?,
+        Some(element) => insert::replace(view, element, value.into(), flags)?,
         None if view.is_ordered_list() && index >= 0 => insert::append(view, item, flags)?,
         None => insert::insert(view, index, item, flags)?,
     };
@@ -308,19 +311,15 @@ fn increment_element<'a>(
 }
 
 /// Adds to the value of a key by replacing it. Without the key, the delta becomes a new entry.
-fn increment_value<'a>(
-    view: CollectionView<'a>,
-    key: Cow<'a, [u8]>,
-    by: Number,
-) -> ActionResult<'a> {
+fn increment_value<'a>(view: CollectionView<'a>, key: Encoded<'a>, by: Number) -> ActionResult<'a> {
     check_key(&key)?;
     let (place, number) = match find_key(&view, &key)? {
         Ok(entry) => (entry, by.added_to(view.value(entry))?),
         Err(gap) => (gap, by),
     };
-    let mut entry = key.into_owned();
+    let mut entry = key.to_vec();
     number.write(&mut entry);
     let splice = ItemSplice::new(place, Cow::Owned(entry), 1);
-    let edit = CollectionEdit::new(view, view.flags, vec![splice])?;
+    let edit = CollectionEdit::new(view, view.flags, smallvec![splice])?;
     Ok((Some(edit), number.reply()))
 }

@@ -4,7 +4,7 @@ use super::cost;
 use super::new_index::NewIndex;
 use super::new_ranks::NewRanks;
 use super::shape::ItemShape;
-use super::splice::ItemSplice;
+use super::splice::{ItemSplice, Splices};
 use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::msgpack::{
@@ -18,7 +18,7 @@ use crate::value::{CodecError, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleT
 pub(crate) struct CollectionEdit<'a> {
     old: CollectionView<'a>,
     flags: u8,
-    splices: Vec<ItemSplice<'a>>,
+    splices: Splices<'a>,
     count: u32,
     content_len: usize,
     ranks: NewRanks,
@@ -30,7 +30,7 @@ impl<'a> CollectionEdit<'a> {
     pub(super) fn new(
         old: CollectionView<'a>,
         flags: u8,
-        splices: Vec<ItemSplice<'a>>,
+        splices: Splices<'a>,
     ) -> Result<Self, CallError> {
         let too_long = CallError::Argument(CodecError::TooLong);
         let (mut count, mut content_len) = (old.count, old.content.len());
@@ -86,7 +86,7 @@ impl<'a> CollectionEdit<'a> {
         Self {
             old: CollectionView::empty(shape, flags),
             flags,
-            splices: Vec::new(),
+            splices: Splices::new(),
             count: 0,
             content_len: 0,
             ranks: NewRanks::default(),

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
+use smallvec::smallvec;
+
 use super::edit::CollectionEdit;
 use super::elements::{Elements, Matcher, sorting, split};
+use super::encoded::Encoded;
 use super::policy::ListWriteFlags;
 use super::range::resolve;
 use super::segment::ItemSegment;
 use super::select::{WalkPosition, is_short_and_sorted};
-use super::splice::ItemSplice;
+use super::splice::{ItemSplice, Splices};
 use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::order::{compare, compare_total};
@@ -16,7 +19,7 @@ use crate::value::order::{compare, compare_total};
 /// Encoded items of an argument, concatenated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Items<'a> {
-    pub(super) bytes: Cow<'a, [u8]>,
+    pub(super) bytes: Encoded<'a>,
     pub(super) count: u32,
     /// A single value, as opposed to a list or map with one.
     pub(super) single: bool,
@@ -79,7 +82,7 @@ pub(super) fn set<'a>(
     match resolve(view.count, index) {
         Some(at) => {
             let element = view.segment(at, 1)?;
-            replace(view, element, item.bytes, flags)
+            replace(view, element, item.bytes.into(), flags)
         }
         None => insert(view, index, item, flags),
     }
@@ -98,7 +101,7 @@ pub(super) fn replace<'a>(
     let splices = if view.is_ordered_list() {
         moved(&view, element, value)?
     } else {
-        vec![ItemSplice::new(element, value, 1)]
+        smallvec![ItemSplice::new(element, value, 1)]
     };
     CollectionEdit::new(view, view.flags, splices).map(Some)
 }
@@ -108,18 +111,18 @@ fn moved<'a>(
     view: &CollectionView<'a>,
     element: ItemSegment,
     value: Cow<'a, [u8]>,
-) -> Result<Vec<ItemSplice<'a>>, CallError> {
+) -> Result<Splices<'a>, CallError> {
     let elements = Elements::of(view)?;
     let at = elements.upper_bound(&value, 0);
     Ok(if at == element.at || at == element.at + 1 {
-        vec![ItemSplice::new(element, value, 1)]
+        smallvec![ItemSplice::new(element, value, 1)]
     } else {
         let insertion = ItemSplice::new(elements.gap(at), value, 1);
         let removal = ItemSplice::remove(element);
         if at < element.at {
-            vec![insertion, removal]
+            smallvec![insertion, removal]
         } else {
-            vec![removal, insertion]
+            smallvec![removal, insertion]
         }
     })
 }
@@ -166,17 +169,17 @@ fn add<'a>(
     flags: ListWriteFlags,
 ) -> Edited<'a> {
     let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
+    let (bytes, count) = (Cow::from(items.bytes), items.count);
     // The most common case, without collecting items.
     if items.single && view.is_ordered_list() {
-        return add_one_in_order(view, items.bytes, flags);
+        return add_one_in_order(view, bytes, flags);
     }
     if items.single {
-        if unique && contains(&view, &items.bytes, None)? {
+        if unique && contains(&view, &bytes, None)? {
             return violated(CallError::ElementExists, flags);
         }
-        return put_at(view, at, items.bytes, 1);
+        return put_at(view, at, bytes, 1);
     }
-    let Items { bytes, count, .. } = items;
     if !unique && !view.is_ordered_list() {
         return put_at(view, at, bytes, count);
     }
@@ -214,7 +217,7 @@ fn add<'a>(
     put_at(view, at, Cow::Owned(values.concat()), values.len() as u32)
 }
 
-fn spliced<'a>(view: CollectionView<'a>, splices: Vec<ItemSplice<'a>>) -> Edited<'a> {
+fn spliced<'a>(view: CollectionView<'a>, splices: Splices<'a>) -> Edited<'a> {
     if splices.is_empty() {
         return Ok(None);
     }
@@ -274,7 +277,7 @@ fn add_one_in_order<'a>(
     let Some(gap) = Places::of(&view)?.next(&view, &value, unique)? else {
         return violated(CallError::ElementExists, flags);
     };
-    CollectionEdit::new(view, view.flags, vec![ItemSplice::new(gap, value, 1)]).map(Some)
+    CollectionEdit::new(view, view.flags, smallvec![ItemSplice::new(gap, value, 1)]).map(Some)
 }
 
 /// Inserts elements at a position of an unordered list, or at its end.
@@ -302,7 +305,7 @@ fn put_at<'a>(
         }
         _ => ItemSplice::new(view.end(), elements, count),
     };
-    CollectionEdit::new(view, view.flags, vec![splice]).map(Some)
+    CollectionEdit::new(view, view.flags, smallvec![splice]).map(Some)
 }
 
 /// Returns whether an element equals `value`, at another position than `except`. O(N); O(log N)
@@ -379,8 +382,8 @@ fn in_order<'a>(
     view: &CollectionView<'a>,
     items: Vec<Cow<'a, [u8]>>,
     unique: bool,
-) -> Result<(Vec<ItemSplice<'a>>, bool), CallError> {
-    let (mut splices, mut exists) = (Vec::<ItemSplice<'a>>::with_capacity(items.len()), false);
+) -> Result<(Splices<'a>, bool), CallError> {
+    let (mut splices, mut exists) = (Splices::with_capacity(items.len()), false);
     let mut places = Places::of(view)?;
     for item in items {
         let Some(gap) = places.next(view, &item, unique)? else {

@@ -2,6 +2,8 @@
 //!
 //! `index` describes and reads the stored form.
 
+use smallvec::SmallVec;
+
 use super::cost;
 use super::index::{FORM_RUNS, ItemIndex, ItemRun, MAX_RUNS, RUN_BYTES};
 use super::packed::{Packed, width_of, write_number};
@@ -11,13 +13,16 @@ use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
 
+/// Items of a list mostly have two or three widths.
+type ItemRuns = SmallVec<[ItemRun; 4]>;
+
 /// The index that an edit will write.
 #[derive(Debug)]
 pub(super) enum NewIndex {
     None,
-    Runs(Vec<ItemRun>),
+    Runs(ItemRuns),
     /// Too many runs: written as offsets of this width.
-    Unrolled(Vec<ItemRun>, usize),
+    Unrolled(ItemRuns, usize),
     /// The old offsets, shifted, in entries of this width.
     Moved(usize),
 }
@@ -135,7 +140,7 @@ fn write_moved(
 /// Collects runs, joining neighbours of equal width.
 #[derive(Debug, Default)]
 struct RunWriter {
-    runs: Vec<ItemRun>,
+    runs: ItemRuns,
 }
 
 impl RunWriter {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::edit::CollectionEdit;
 use super::elements::{Elements, find_key};
+use super::encoded::Encoded;
 use super::insert::Items;
 use super::policy::MapWriteFlags;
 use super::segment::ItemSegment;
@@ -100,10 +101,10 @@ fn add(
     }
 }
 
-fn piece<'a>(bytes: &Cow<'a, [u8]>, range: Range<usize>) -> Cow<'a, [u8]> {
+fn piece<'a>(bytes: &Encoded<'a>, range: Range<usize>) -> Cow<'a, [u8]> {
     match bytes {
-        Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(range).unwrap_or_default()),
-        Cow::Owned(bytes) => Cow::Owned(bytes.get(range).unwrap_or_default().to_vec()),
+        Encoded::Lent(bytes) => Cow::Borrowed(bytes.get(range).unwrap_or_default()),
+        owned => Cow::Owned(owned.get(range).unwrap_or_default().to_vec()),
     }
 }
 

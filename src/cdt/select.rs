@@ -8,12 +8,12 @@ use std::cmp::Ordering;
 
 use super::cost;
 use super::elements::{ByRank, Elements, Matcher, find_key, split};
+use super::encoded::Encoded;
 use super::index::ItemIndex;
 use super::range::{clip, clip_relative, resolve};
 use super::returns::{ReturnKind, Returns};
 use super::segment::ItemSegment;
 use super::shape::ItemShape;
-use super::sought::Sought;
 use super::value_list;
 use super::view::CollectionView;
 use crate::call::CallError;
@@ -30,13 +30,13 @@ pub(crate) enum Selector<'a> {
         start: i64,
         count: u64,
     },
-    Key(Sought<'a>),
+    Key(Encoded<'a>),
     /// Encoded keys, concatenated.
-    Keys(Sought<'a>),
+    Keys(Encoded<'a>),
     /// From the first key on, up to the second if given.
-    KeyInterval(Sought<'a>, Option<Sought<'a>>),
+    KeyInterval(Encoded<'a>, Option<Encoded<'a>>),
     KeyRelative {
-        key: Sought<'a>,
+        key: Encoded<'a>,
         index: i64,
         count: u64,
     },
@@ -46,15 +46,15 @@ pub(crate) enum Selector<'a> {
         count: u64,
     },
     /// The first item with this value.
-    FirstValue(Sought<'a>),
+    FirstValue(Encoded<'a>),
     /// All items with this value.
-    Value(Sought<'a>),
+    Value(Encoded<'a>),
     /// Encoded values, concatenated.
-    Values(Sought<'a>),
+    Values(Encoded<'a>),
     /// From the first value on, up to the second if given.
-    ValueInterval(Sought<'a>, Option<Sought<'a>>),
+    ValueInterval(Encoded<'a>, Option<Encoded<'a>>),
     ValueRelative {
-        value: Sought<'a>,
+        value: Encoded<'a>,
         rank: i64,
         count: u64,
     },
@@ -296,7 +296,7 @@ pub(crate) fn locate(
 
 /// Returns whether the end of an interval is not above its begin. A search then selects nothing,
 /// even where wildcards in the bounds would match.
-fn is_empty(begin: &[u8], end: &Option<Sought<'_>>) -> bool {
+fn is_empty(begin: &[u8], end: &Option<Encoded<'_>>) -> bool {
     end.as_ref().is_some_and(|end| compare(begin, end).is_ge())
 }
 

@@ -2,8 +2,13 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::segment::ItemSegment;
 use super::shape::{ItemShape, item_lens};
+
+/// Splices by position. Most edits make one.
+pub(super) type Splices<'a> = SmallVec<[ItemSplice<'a>; 1]>;
 
 /// Items removed at one place, and others inserted there.
 #[derive(Clone, Debug)]

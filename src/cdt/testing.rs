@@ -153,9 +153,8 @@ impl Bin {
             (current, true) => call.modify(current)?,
         };
         let reply = reply.to_value().map_err(CallError::Stored)?;
-        if let Some(edit) = edit {
-            self.0 = Some((edit.kind(), edit.to_bytes()));
-        }
+        let edited = edit.map(|edit| (edit.kind(), edit.to_bytes()));
+        self.0 = edited.or(self.0.take());
         Ok(reply)
     }
 

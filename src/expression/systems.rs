@@ -205,10 +205,13 @@ fn modify<'a, P: ElementProgram>(
         _ => return None,
     };
     let payload = Payload::parse(call, node.trust).ok()?;
-    let (kind, bytes) = match executor::modify::<P>(node.system, payload, current).ok()?.0 {
-        CallChange::None => return Some(on),
-        CallChange::Edited(edit) => (edit.kind(), edit.to_bytes()),
-        CallChange::Value(kind, bytes) => (kind, bytes),
+    let written = match executor::modify::<P>(node.system, payload, current).ok()?.0 {
+        CallChange::None => None,
+        CallChange::Edited(edit) => Some((edit.kind(), edit.to_bytes())),
+        CallChange::Value(kind, bytes) => Some((kind, bytes)),
     };
-    ExpValue::of_stored(kind, Cow::Owned(bytes))
+    match written {
+        Some((kind, bytes)) => ExpValue::of_stored(kind, Cow::Owned(bytes)),
+        None => Some(on),
+    }
 }

@@ -94,8 +94,10 @@ pub(super) fn in_batches<I: BulkItem>(
 ) -> Result<BulkProgress> {
     let mut items = items.peekable();
     let mut progress = BulkProgress::default();
+    let mut batch = Vec::with_capacity(items.size_hint().0.min(BATCH_ITEMS_MAX));
     while items.peek().is_some() {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
+        batch.clear();
+        let mut bytes = 0;
         while batch.len() < BATCH_ITEMS_MAX && bytes < BATCH_BYTES_MAX {
             let Some(item) = items.next().transpose()? else {
                 break;
@@ -298,17 +300,19 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         };
         // Each record is completed while its edges are in the processor's caches.
         let mut ends = Vec::new();
+        let sets = [self.set_of(0), self.set_of(1)];
+        let set = |end: &BulkEnd<'e>| sets.get(end.side);
         for of_position in places.chunk_by(|(one, _), (next, _)| one == next) {
             ends.extend(
                 of_position
                     .iter()
                     .filter_map(|(_, place)| end_at(edges, !place)),
             );
-            let place = |end: &BulkEnd<'e>| (self.set_of(end.side), end.owner, end.side, end.added);
+            let place = |end: &BulkEnd<'e>| (set(end), end.owner, end.side, end.added);
             // Stable: what comes first of equal ends is of the last edge.
             ends.sort_by(|a, b| place(a).cmp(&place(b)));
             ends.dedup_by(|a, b| place(a) == place(b));
-            let record = |end: &BulkEnd<'e>| (self.set_of(end.side), end.owner);
+            let record = |end: &BulkEnd<'e>| (set(end), end.owner);
             for of_record in ends.chunk_by(|a, b| record(a) == record(b)) {
                 let from = group.ends.len();
                 group.ends.extend_from_slice(of_record);

@@ -1,12 +1,11 @@
 //! Arguments of operations on lists and maps, in the form in which they are executed, shared by
 //! their constructors.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 use super::super::Operation;
 use crate::call::{CallError, CallSystem, CallWriter, MAX_ARGUMENT_ITEMS};
-use crate::cdt::{Action, Items, MapPolicy, Number, PreparedCall, Returns, Selector, Sought};
+use crate::cdt::{Action, Encoded, Items, MapPolicy, Number, PreparedCall, Returns, Selector};
 use crate::value::msgpack::EncodedInt;
 use crate::value::{Container, EncodePurpose, Map, MapOrder, Value, encode};
 
@@ -46,13 +45,23 @@ pub(super) fn fixed(bin: &str, code: u8, selector: Selector<'static>) -> Operati
     Operation::on_collection(bin, code, PreparedCall::selecting_fixed(code, selector))
 }
 
-fn encoded(value: &Value, purpose: EncodePurpose) -> Argument<Vec<u8>> {
-    if let Value::Int(value) = value {
-        return Ok(EncodedInt::of(*value).to_vec());
+fn encoded<const N: usize>(
+    values: [&Value; N],
+    purpose: EncodePurpose,
+) -> Argument<Encoded<'static>> {
+    if let [Value::Int(value)] = values.as_slice() {
+        return Ok(Encoded::copy(&EncodedInt::of(*value)));
     }
-    let mut out = Vec::with_capacity(16);
-    encode(value, purpose, &mut out).map_err(CallError::Argument)?;
-    Ok(out)
+    // A thread that is ending has no buffer any more.
+    let mut out = ENCODED.try_with(RefCell::take).unwrap_or_default();
+    out.clear();
+    let mut values = values.into_iter();
+    let encoded = values.try_for_each(|value| encode(value, purpose, &mut out));
+    let encoded = encoded.map(|()| Encoded::copy(&out));
+    if out.capacity() <= ENCODED_BYTES_KEPT {
+        let _ = ENCODED.try_with(|kept| kept.replace(out));
+    }
+    encoded.map_err(CallError::Argument)
 }
 
 fn encoded_several(values: &[Value], purpose: EncodePurpose) -> Argument<Vec<u8>> {
@@ -74,32 +83,20 @@ fn too_many(items: usize) -> CallError {
 }
 
 /// A value that is looked for.
-pub(super) fn sought(value: impl Into<Value>) -> Argument<Sought<'static>> {
-    let value = value.into();
-    if let Value::Int(value) = value {
-        return Ok(Sought::copy(&EncodedInt::of(value)));
-    }
-    // A thread that is ending has no buffer any more.
-    let mut out = ENCODED.try_with(RefCell::take).unwrap_or_default();
-    out.clear();
-    let encoded = encode(&value, EncodePurpose::Lookup, &mut out);
-    let sought = encoded.map(|()| Sought::copy(&out));
-    if out.capacity() <= ENCODED_BYTES_KEPT {
-        let _ = ENCODED.try_with(|kept| kept.replace(out));
-    }
-    sought.map_err(CallError::Argument)
+pub(super) fn sought(value: impl Into<Value>) -> Argument<Encoded<'static>> {
+    encoded([&value.into()], EncodePurpose::Lookup)
 }
 
 /// Several values that are looked for.
-pub(super) fn sought_several(values: &[Value]) -> Argument<Sought<'static>> {
-    encoded_several(values, EncodePurpose::Lookup).map(|encoded| Sought::from(Cow::Owned(encoded)))
+pub(super) fn sought_several(values: &[Value]) -> Argument<Encoded<'static>> {
+    encoded_several(values, EncodePurpose::Lookup).map(|values| Encoded::Long(values.into()))
 }
 
 /// Begin and end of an interval, both of them open if they are missing.
 pub(super) fn interval(
     begin: Option<Value>,
     end: Option<Value>,
-) -> Argument<(Sought<'static>, Option<Sought<'static>>)> {
+) -> Argument<(Encoded<'static>, Option<Encoded<'static>>)> {
     Ok((
         sought(begin.unwrap_or(Value::Nil))?,
         end.map(sought).transpose()?,
@@ -108,7 +105,7 @@ pub(super) fn interval(
 
 /// A value that will be an element of a list.
 pub(super) fn stored(value: impl Into<Value>) -> Argument<Items<'static>> {
-    encoded(&value.into(), EncodePurpose::Storage).map(Items::of_one)
+    encoded([&value.into()], EncodePurpose::Storage).map(Items::one)
 }
 
 /// Several values that will be elements of a list.
@@ -122,9 +119,7 @@ pub(super) fn stored_entry(
     key: impl Into<Value>,
     value: impl Into<Value>,
 ) -> Argument<Items<'static>> {
-    let mut entry = encoded(&key.into(), EncodePurpose::Storage)?;
-    encode(&value.into(), EncodePurpose::Storage, &mut entry).map_err(CallError::Argument)?;
-    Ok(Items::of_one(entry))
+    encoded([&key.into(), &value.into()], EncodePurpose::Storage).map(Items::one)
 }
 
 /// Keys and values that will be entries of a map, in the order of the keys.
@@ -133,7 +128,7 @@ pub(super) fn stored_entries(entries: Vec<(Value, Value)>) -> Argument<Items<'st
         return Err(too_many(entries.len()));
     }
     let map = Value::Map(Map::new(entries, MapOrder::Unordered));
-    let mut bytes = encoded(&map, EncodePurpose::Storage)?;
+    let mut bytes = encoded_several(&[map], EncodePurpose::Storage)?;
     let head = Container::map(&bytes).map_err(CallError::Argument)?;
     let (count, start) = (head.count, bytes.len() - head.content.len());
     bytes.drain(..start);
@@ -170,7 +165,7 @@ pub(super) fn increment(
         let call = call.value(delta, EncodePurpose::Storage);
         return unread(bin, call.uint(u64::from(create)));
     };
-    let key = encoded(key, EncodePurpose::Storage).map(Cow::Owned);
+    let key = encoded([key], EncodePurpose::Storage);
     let action = key.map(|key| Action::IncrementValue { key, by, create });
     collection(bin, code, action)
 }

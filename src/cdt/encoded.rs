@@ -1,4 +1,4 @@
-//! An encoded value to search for.
+//! The encoded values of an operation.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,38 +7,49 @@ use std::ops::Deref;
 /// Values up to this length in bytes are stored inline: integers, and most keys.
 const SHORT_BYTES: usize = 22;
 
-/// An encoded value to search for: borrowed from a call, or owned by an operation.
+/// An encoded value, or several, one after the other: borrowed from a call, or owned by an operation.
 #[derive(Clone)]
-pub(crate) enum Sought<'a> {
+pub(crate) enum Encoded<'a> {
     Lent(&'a [u8]),
     Short { len: u8, bytes: [u8; SHORT_BYTES] },
     Long(Box<[u8]>),
 }
 
-impl Sought<'_> {
+impl Encoded<'_> {
     /// Copies an encoded value.
     #[inline]
-    pub(crate) fn copy(value: &[u8]) -> Sought<'static> {
+    pub(crate) fn copy(value: &[u8]) -> Encoded<'static> {
         let mut bytes = [0; SHORT_BYTES];
         match bytes.get_mut(..value.len()) {
             Some(short) => {
                 short.copy_from_slice(value);
-                Sought::Short {
+                Encoded::Short {
                     len: value.len() as u8,
                     bytes,
                 }
             }
-            None => Sought::Long(value.into()),
+            None => Encoded::Long(value.into()),
         }
     }
 
     /// Returns the value, borrowed.
-    pub(super) fn borrowed(&self) -> Sought<'_> {
-        Sought::Lent(self)
+    pub(super) fn borrowed(&self) -> Encoded<'_> {
+        Encoded::Lent(self)
     }
 }
 
-impl<'a> From<Cow<'a, [u8]>> for Sought<'a> {
+impl<'a> From<Encoded<'a>> for Cow<'a, [u8]> {
+    #[inline]
+    fn from(value: Encoded<'a>) -> Self {
+        match value {
+            Encoded::Lent(value) => Self::Borrowed(value),
+            Encoded::Long(value) => Self::Owned(value.into()),
+            short @ Encoded::Short { .. } => Self::Owned(short.to_vec()),
+        }
+    }
+}
+
+impl<'a> From<Cow<'a, [u8]>> for Encoded<'a> {
     fn from(value: Cow<'a, [u8]>) -> Self {
         match value {
             Cow::Borrowed(value) => Self::Lent(value),
@@ -47,7 +58,7 @@ impl<'a> From<Cow<'a, [u8]>> for Sought<'a> {
     }
 }
 
-impl Deref for Sought<'_> {
+impl Deref for Encoded<'_> {
     type Target = [u8];
 
     #[inline]
@@ -60,13 +71,13 @@ impl Deref for Sought<'_> {
     }
 }
 
-impl PartialEq for Sought<'_> {
+impl PartialEq for Encoded<'_> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl fmt::Debug for Sought<'_> {
+impl fmt::Debug for Encoded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -80,10 +91,10 @@ mod tests {
     fn a_copy_has_the_bytes_of_its_value_whatever_their_number() {
         for len in 0..64 {
             let value: Vec<u8> = (0..len).collect();
-            let copy = Sought::copy(&value);
+            let copy = Encoded::copy(&value);
             assert_eq!(*copy, *value);
             assert_eq!(copy, copy.borrowed());
-            assert_eq!(copy, Sought::from(Cow::Owned(value)));
+            assert_eq!(copy, Encoded::from(Cow::Owned(value)));
         }
     }
 }
