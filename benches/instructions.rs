@@ -123,7 +123,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 19_400,
+        limit: 18_700,
         run: link_edges,
     },
     Measured {
@@ -179,7 +179,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_165,
+        limit: 1_960,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -190,7 +190,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_840,
+        limit: 1_640,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -245,7 +245,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_510,
+        limit: 3_060,
         run: ask_edges,
     },
     Measured {

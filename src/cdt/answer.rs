@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::elements::ByRank;
 use super::returns::{ReturnKind, Returns};
 use super::segment::ItemSegment;
-use super::select::{SelectedBy, SelectedPlaces, Selector, select};
+use super::select::{SelectedBy, SelectedPlaces, Selector, has, select};
 use super::shape::ItemShape;
 use super::value_list::{ValueMatches, by_value};
 use super::view::CollectionView;
@@ -35,6 +35,21 @@ pub(super) struct TypedSelection<'l, 'a> {
 }
 
 impl<'l, 'a> TypedSelection<'l, 'a> {
+    /// Replies to a read.
+    pub(super) fn read(
+        view: &'l CollectionView<'a>,
+        selector: &Selector<'_>,
+        returns: Returns,
+    ) -> Result<CallReply<'a>, CallError> {
+        // The first equal element decides, wherever the last one is.
+        if let (Selector::Value(value), ReturnKind::Exists) = (selector, returns.kind)
+            && let Some(found) = has(view, value)?
+        {
+            return Ok(CallReply::Bool(found != returns.inverted));
+        }
+        Self::new(view, selector, returns)?.reply()
+    }
+
     /// Selects, unless the return type does not apply to such a selection
     /// (semantics.md#return-types).
     pub(super) fn new(

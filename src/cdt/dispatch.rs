@@ -157,9 +157,7 @@ impl PreparedCall {
         let view = CollectionView::of_bin(self.spec.shape, kind, bin)?;
         match &self.action {
             Action::Size => Ok(CallReply::Int(i64::from(view.count))),
-            Action::Get(selector, returns) => {
-                TypedSelection::new(&view, selector, *returns)?.reply()
-            }
+            Action::Get(selector, returns) => TypedSelection::read(&view, selector, *returns),
             action => action.borrowed().on(view, false).map(|(_, reply)| reply),
         }
     }
@@ -215,8 +213,7 @@ impl<'a> Action<'a> {
         let edit = match self {
             Action::Size => return Ok((None, CallReply::Int(i64::from(view.count)))),
             Action::Get(selector, returns) => {
-                let reply = TypedSelection::new(&view, &selector, returns)?.reply()?;
-                return Ok((None, reply));
+                return Ok((None, TypedSelection::read(&view, &selector, returns)?));
             }
             Action::Remove(selector, returns) => return remove(view, &selector, returns),
             // Only whole bins persist an index.

@@ -217,6 +217,12 @@ impl<'a> ByRank<'a> {
         })
     }
 
+    /// Returns whether an item has this value. O(log N).
+    pub(super) fn has(&self, value: &[u8]) -> bool {
+        let rank = self.lower_bound(value, 0);
+        rank < self.count && compare_total(self.value(rank), value).is_eq()
+    }
+
     /// Returns the lowest rank, from `rank` on, with a greater value. `rank` is the lower bound of
     /// `value`. O(1) if the value occurs at most once, as most do; else O(log N).
     pub(super) fn run_end(&self, value: &[u8], rank: u32) -> u32 {

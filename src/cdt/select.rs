@@ -345,6 +345,17 @@ fn run_of(view: &CollectionView<'_>, value: &[u8]) -> Result<SelectedPlaces, Cal
     })
 }
 
+/// Whether a list has a value; `None` if it has no order.
+pub(super) fn has(view: &CollectionView<'_>, value: &[u8]) -> Result<Option<bool>, CallError> {
+    if is_short_and_sorted(view) {
+        let WalkPosition { at, rest } = skip_while(view, view.content, 0, value, Ordering::Less)?;
+        return Ok(Some(at < view.count && compare_total(rest, value).is_eq()));
+    }
+    let order = view.is_ordered_list().then(|| ByRank::of(view));
+    let order = order.transpose()?.flatten();
+    Ok(order.map(|order| order.has(value)))
+}
+
 /// A position, and the content from its element on.
 pub(super) struct WalkPosition<'a> {
     at: u32,
