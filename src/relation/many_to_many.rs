@@ -422,7 +422,7 @@ impl<S: RecordStore> ManyToMany<S> {
         sides: &[&RelationSide],
     ) -> Result<Vec<(bool, Key<'static>)>> {
         for side in sides {
-            let page = side.page_after(&self.store, key, None, BATCH);
+            let page = side.at(&self.store, key).page_after(None, BATCH);
             let page = page.map_err(|error| self.edges.failed(side, error))?;
             if !page.is_empty() {
                 let is_source = self.edges.is_of_sources(side);

@@ -2,7 +2,7 @@
 
 use super::address::{Address, element};
 use super::keys::element_of;
-use super::side::RelationSide;
+use super::side::{OwnedEdges, RelationSide};
 use super::writes::{patient, puts, replacing};
 use crate::expression::Expression;
 use crate::operations::{delete_all_bins, lists, maps};
@@ -243,7 +243,7 @@ impl RelationSide {
         let element = added.element();
         // The edges themselves are done: an obstacle is noted as a transition that was refused, and returned once a record
         // is full.
-        let added_again = store.atomically(|store| self.add_again(store, owner, &element));
+        let added_again = store.atomically(|store| self.at(store, owner).add_again(&element));
         if let Err(obstacle) = added_again {
             let (key, transition) = (owner.clone().into_owned(), ShardTransition::Activating);
             note_obstacle(
@@ -254,12 +254,14 @@ impl RelationSide {
             );
         }
     }
+}
 
+impl<S: RecordStore> OwnedEdges<'_, S> {
     /// Adds an element that a collection has again, if it still has it: others may have removed it. Added by the handle, it
     /// changes nothing but the shards.
-    fn add_again<S: RecordStore>(&self, store: &S, owner: &Key<'_>, element: &Value) -> Result<()> {
-        if let Some(attributes) = self.get_element(store, owner, element)? {
-            self.put_element(store, owner, element.clone(), &attributes)?;
+    fn add_again(&self, element: &Value) -> Result<()> {
+        if let Some(attributes) = self.get_element(element)? {
+            self.put_element(element.clone(), &attributes)?;
         }
         Ok(())
     }

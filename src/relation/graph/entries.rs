@@ -43,20 +43,19 @@ impl EdgeEntry {
 
     /// Whether the map has it, with its value.
     pub(super) fn is_there<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
-        let found = schema
-            .side(self.map)
-            .get(store, &self.node, &self.element)?;
+        let side = schema.side(self.map);
+        let found = side.at(store, &self.node).get(&self.element)?;
         Ok(found.as_ref() == Some(&self.value))
     }
 
     fn add<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
         let side = schema.side(self.map);
-        side.add(store, &self.node, &self.element, &self.value)
+        side.at(store, &self.node).add(&self.element, &self.value)
     }
 
     fn remove<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
         let side = schema.side(self.map);
-        side.remove(store, &self.node, &self.element)
+        side.at(store, &self.node).remove(&self.element)
     }
 }
 

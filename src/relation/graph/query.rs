@@ -311,7 +311,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         targets: &mut BTreeSet<NodeId>,
     ) -> Result<()> {
         let schema = self.schema;
-        let map = schema.edge_set().map(self.store, &schema.node_key(id)?)?;
+        let map = schema
+            .edge_set()
+            .at(self.store, &schema.node_key(id)?)
+            .map()?;
         for edge_type in schema.edge_types.iter().filter(|it| it.is_in_edge_set()) {
             for kind in types {
                 let (first, behind) = schema.targets_of_type(edge_type, kind);
@@ -336,7 +339,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         let mut entries = match record.get(EDGE_SET) {
             Some(Value::Map(map)) => return Ok((schema.edges_in(map.into_entries())?, false)),
             _ if record.view().bin(SUBKEYS).is_some() => {
-                let map = schema.edge_set().map(self.store, &schema.node_key(id)?)?;
+                let map = schema
+                    .edge_set()
+                    .at(self.store, &schema.node_key(id)?)
+                    .map()?;
                 schema.named(map.page(0, SHARDED_EDGES_SHOWN as u64 + 1))?
             }
             _ => Vec::new(),
@@ -483,7 +489,7 @@ impl Schema {
         (first, after, end): (&str, Option<&str>, &str),
         limit: usize,
     ) -> Result<Vec<(Value, Value)>> {
-        let map = self.side(map).map(store, &self.node_key(node)?)?;
+        let map = self.side(map).at(store, &self.node_key(node)?).map()?;
         let (first, after, end) = (Value::from(first), after.map(Value::from), Value::from(end));
         let from = match &after {
             Some(after) => Bound::Excluded(after),

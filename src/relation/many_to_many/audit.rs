@@ -40,7 +40,7 @@ impl<S: RecordStore> ManyToMany<S> {
     ) -> Result<()> {
         let owners = || side.owners(&self.store);
         auditor.each(owners, true, |auditor, owner| {
-            let degree = side.each_page(&self.store, &owner, |page| {
+            let degree = side.at(&self.store, &owner).each_page(|page| {
                 for fault in self.faults_of(&owner, &page, (side, other))? {
                     auditor.note_fault(fault, |fault| self.repair(fault))?;
                 }
@@ -80,7 +80,7 @@ impl<S: RecordStore> ManyToMany<S> {
                     faults.push(RelationFault::MissingAtSource { source, target });
                 }
                 (Some(true), true) if side.has_attributes => {
-                    let theirs = other.get(&self.store, neighbor, owner)?;
+                    let theirs = other.at(&self.store, neighbor).get(owner)?;
                     if theirs.is_some_and(|theirs| theirs != *attributes) {
                         faults.push(RelationFault::AttributesDiffer { source, target });
                     }

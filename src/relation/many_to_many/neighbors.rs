@@ -165,7 +165,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     pub fn greatest(&self, limit: usize) -> Result<Vec<(Key<'static>, Value)>> {
         let mut kept: BTreeMap<(Reverse<ElementSortKey>, Key<'static>), Value> = BTreeMap::new();
         self.read_side(|side| {
-            (side.side).each_page(side.store, &self.owner, |page| {
+            side.at(&self.owner).each_page(|page| {
                 for (key, attributes) in page {
                     let sorted_by = Reverse(ElementSortKey::of(&attributes)?);
                     kept.insert((sorted_by, key), attributes);
