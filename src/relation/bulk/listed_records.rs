@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::super::keys::element_of;
 use super::super::listed::ListedRecords;
-use super::super::together::{Added, KnownEdit, count};
+use super::super::together::KnownEdit;
 use super::super::within::Within;
 use super::{GroupAttempt, ItemState, ListedRecord, has_groups, in_groups};
 use crate::{Error, Key, RecordStore, Result};
@@ -55,9 +54,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
                 .if_there(self.is_of(&record.owner))
         });
         let listed = lists.iter().filter_map(|of_owner| {
-            let keys = of_owner.iter().map(|record| element_of(&record.key));
-            let owner = &of_owner.first()?.owner;
-            Some(self.side.listing(&owners, owner, keys.collect()))
+            let keys: Vec<&Key<'_>> = of_owner.iter().map(|record| &record.key).collect();
+            Some(self.side.listing(&owners, &of_owner.first()?.owner, &keys))
         });
         let edits: Vec<_> = replaced.chain(listed).collect();
         let calls: Vec<_> = edits.iter().map(KnownEdit::call).collect();
@@ -79,16 +77,9 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
             }
             Err(error) => return Err(error),
         };
-        let mut new = 0;
-        let firsts = lists.iter().filter_map(|of_owner| of_owner.first());
-        for (first, result) in firsts.zip(results.iter().skip(group.len())) {
-            let (before, behind) = (count(result, 0), count(result, 1));
-            new += behind.saturating_sub(before).unsigned_abs();
-            let edge = (&first.owner, Added::Key(&first.key));
-            self.side
-                .shard_large(store, &owners, edge, (result, behind.unsigned_abs()));
-        }
-        Ok(GroupAttempt::Written(new))
+        let of_lists = edits.iter().zip(&results).skip(group.len());
+        let new = of_lists.map(|(edit, result)| edit.finish(store, result));
+        Ok(GroupAttempt::Written(new.sum()))
     }
 }
 
