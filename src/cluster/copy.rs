@@ -206,10 +206,12 @@ fn compare(record: &SavedRecord, found: &OperateResult) -> Result<Comparison> {
             .all(|(name, value)| has(name.as_str()).is_some_and(|has| is_same(value, has)));
     let expires = [record.void_time, found.void_time].map(|time| time != 0);
     let later = i64::from(found.void_time) - i64::from(record.void_time);
-    Ok(match same && expires[0] == expires[1] {
-        false => Comparison::Different,
-        true if later.unsigned_abs() <= u64::from(VOID_TIME_SLACK) => Comparison::Same,
-        true => Comparison::OtherExpiry(later),
+    Ok(if !same || expires[0] != expires[1] {
+        Comparison::Different
+    } else if later.unsigned_abs() <= u64::from(VOID_TIME_SLACK) {
+        Comparison::Same
+    } else {
+        Comparison::OtherExpiry(later)
     })
 }
 

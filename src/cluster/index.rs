@@ -53,11 +53,9 @@ impl ClusterSet {
     ) -> Result<(&'c str, Vec<CdtContext>)> {
         match &component.source {
             IndexSource::Bin { name, path } if component.part == IndexPart::Whole => {
-                let path = match path.is_empty() {
-                    true => Ok(Vec::new()),
-                    false => ctx_from_bytes(path),
-                };
-                Ok((name, path.map_err(|_| self.refuse(index))?))
+                let path = (!path.is_empty()).then(|| ctx_from_bytes(path));
+                let path = path.transpose().map_err(|_| self.refuse(index))?;
+                Ok((name, path.unwrap_or_default()))
             }
             _ => Err(self.refuse(index)),
         }
@@ -131,9 +129,10 @@ impl ClusterSet {
             // A server's partition of a record is a part of its digest.
             let partition = u16::try_from(key.partition_id()).unwrap_or_default();
             found.push(((partition, Digest::new(key.digest())), scan::key_of(&key)));
-            match found.len() > limit {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if found.len() > limit {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         Ok(found)

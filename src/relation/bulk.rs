@@ -3,18 +3,19 @@
 
 mod listed_records;
 
+use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
-use super::keys::{element_of, key_of};
+use super::keys::element_of;
 use super::side::RelationSide;
+use super::side_reader::SideReader;
 use super::together::{Added, count, refusing_list_policy};
-use crate::error::if_there;
 use crate::operations::{lists, maps};
 use crate::shard::{Collection, check_bin};
 use crate::value::Value;
 use crate::{
-    Bins, BulkProgress, Error, Key, ListReturnType, OperateResult, Operation, RecordCall,
-    RecordSet, RecordStore, Result, WritePolicy,
+    Bins, BulkProgress, Error, Key, OperateResult, Operation, RecordCall, RecordSet, RecordStore,
+    Result,
 };
 
 /// The most edges or records of a batch: all their records are locked at once.
@@ -256,11 +257,8 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
                 Err(Error::WritesRefused { reasons }) => reasons,
                 Err(error) => return Err(error),
             };
-            // Both ends of an edge are in the group, or neither: one that is at one end alone is linked by itself, and so is
-            // one that others remove between the looks at its ends.
-            let refused = self.refused(&edits, reasons)?;
-            let states = group.iter().map(|edge| self.state_of(edge, &refused));
-            Ok(GroupAttempt::Refused(states.collect()))
+            let states = self.states(group, &edits, reasons)?;
+            Ok(GroupAttempt::Refused(states))
         };
         in_groups(edges, attempt, link)
     }
@@ -360,14 +358,25 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         }
     }
 
-    /// Returns the side of ends that are on one side, and its set.
-    fn side(&self, ends: &[BulkEnd<'_>]) -> (&RelationSide, &S::Records) {
+    /// Returns a reader of the side of this number.
+    fn reader(&self, side: usize) -> SideReader<'_, S, &S::Records> {
         let [at_sources, at_targets] = self.sides;
         let [sources, targets] = self.records;
-        match ends.first() {
-            Some(BulkEnd { side: 1, .. }) => (at_targets, targets),
-            _ => (at_sources, sources),
+        let (side, records) = match side {
+            0 => (at_sources, sources),
+            _ => (at_targets, targets),
+        };
+        SideReader {
+            side,
+            store: self.store,
+            records,
         }
+    }
+
+    /// Returns the side of ends that are on one side, and its set.
+    fn side(&self, ends: &[BulkEnd<'_>]) -> (&RelationSide, &S::Records) {
+        let reader = self.reader(ends.first().map_or(0, |end| end.side));
+        (reader.side, reader.records)
     }
 
     /// Makes the edits as a group, and returns how many edges are new to their sources. Collections that have grown too large
@@ -419,94 +428,42 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         new
     }
 
-    /// Returns what is known of records that refused a group: the keys that their lists have, or that they refuse for another
-    /// reason.
-    fn refused<'e>(
+    /// Returns the states of the edges of a group that was refused. Where lists have some of a record's keys, its ends are looked at.
+    fn states(
         &self,
-        group: &GroupEdits<'e>,
+        edges: &[&BulkEdge<'_>],
+        group: &GroupEdits<'_>,
         reasons: Vec<(usize, Error)>,
-    ) -> Result<Vec<RefusedRecord<'e>>> {
-        let refused = reasons
-            .into_iter()
-            .filter_map(|(position, reason)| {
-                let ends = group.ends_of(group.edits.get(position)?);
-                Some((ends, ends.first()?, reason))
-            })
-            .map(|(ends, first, reason)| {
-                let listed = match reason {
-                    Error::ElementExists { .. } => Some(self.listed(ends, first.owner)?),
-                    _ => None,
-                };
-                Ok(RefusedRecord {
-                    record: (self.set_of(first.side), first.owner),
-                    listed,
-                })
-            });
-        let mut refused: Vec<RefusedRecord<'e>> = refused.collect::<Result<_>>()?;
-        refused.sort_unstable_by(|a, b| a.record.cmp(&b.record));
-        Ok(refused)
-    }
-
-    /// Returns which of the keys that a record is to list are in its lists, with their sides. One read.
-    fn listed(&self, ends: &[BulkEnd<'_>], owner: &Key<'_>) -> Result<Vec<(usize, Key<'static>)>> {
-        let reads = by_side(ends).map(|ends| {
-            let keys = ends.iter().map(|end| element_of(end.added)).collect();
-            lists::get_by_value_list(&self.side(ends).0.bin, keys, ListReturnType::Values)
+    ) -> Result<Vec<ItemState>> {
+        let refused = reasons.into_iter().filter_map(|(position, reason)| {
+            let first = group.ends_of(group.edits.get(position)?).first()?;
+            let has_some = matches!(reason, Error::ElementExists { .. });
+            Some(((self.set_of(first.side), first.owner), has_some))
         });
-        let reads: Vec<Operation> = reads.collect();
-        let records = self.side(ends).1;
-        let found = records.operate_on(&WritePolicy::default(), owner, &reads);
-        let Some(found) = if_there(found)? else {
-            return Ok(Vec::new());
+        let refused: HashMap<(usize, &Key<'_>), bool> = refused.collect();
+        let at_end = |side: usize, owner: &Key<'_>, added: &Key<'_>| -> Result<ItemState> {
+            Ok(match refused.get(&(self.set_of(side), owner)) {
+                None => ItemState::Absent,
+                Some(false) => ItemState::Alone,
+                Some(true) => match self.reader(side).get(owner, added)? {
+                    Some(_) => ItemState::Present,
+                    None => ItemState::Absent,
+                },
+            })
         };
-        let mut listed = Vec::new();
-        for (operation, ends) in by_side(ends).enumerate() {
-            let (Some(end), Some(Value::List(keys))) = (ends.first(), found.value(operation))
-            else {
-                continue;
-            };
-            for key in keys.iter() {
-                listed.push((end.side, key_of(key.clone())?));
-            }
-        }
-        listed.sort_unstable();
-        Ok(listed)
-    }
-
-    /// Returns what is known of an edge from the records that refused its group.
-    fn state_of(&self, edge: &BulkEdge<'_>, refused: &[RefusedRecord<'_>]) -> ItemState {
-        let at_end = |side: usize, owner: &Key<'_>, added: &Key<'_>| {
-            let place = (self.set_of(side), owner);
-            let found = refused.binary_search_by(|record| record.record.cmp(&place));
-            let Some(record) = found.ok().and_then(|at| refused.get(at)) else {
-                return ItemState::Absent;
-            };
-            let Some(listed) = &record.listed else {
-                return ItemState::Alone;
-            };
-            let end = |listed: &(usize, Key<'static>)| (listed.0, &listed.1).cmp(&(side, added));
-            if listed.binary_search_by(end).is_ok() {
-                ItemState::Present
+        // Both ends of an edge are in the group, or neither: one that is at one end alone is linked by itself, and so is one that
+        // others remove between the looks at its ends.
+        let state = |edge: &&BulkEdge<'_>| {
+            let at_source = at_end(0, &edge.source, &edge.target)?;
+            let at_target = at_end(1, &edge.target, &edge.source)?;
+            Ok(if at_source == at_target {
+                at_source
             } else {
-                ItemState::Absent
-            }
+                ItemState::Alone
+            })
         };
-        let at_source = at_end(0, &edge.source, &edge.target);
-        let at_target = at_end(1, &edge.target, &edge.source);
-        if at_source == at_target {
-            at_source
-        } else {
-            ItemState::Alone
-        }
+        edges.iter().map(state).collect()
     }
-}
-
-/// A record that refused a group.
-struct RefusedRecord<'e> {
-    /// The number of its set, and its key.
-    record: (usize, &'e Key<'e>),
-    /// Those of its keys that are in its lists, with their sides; `None`: it refused for another reason.
-    listed: Option<Vec<(usize, Key<'static>)>>,
 }
 
 /// Returns the end of an edge that has this number among all of them: two for each edge.

@@ -245,7 +245,7 @@ impl<'g> Deletion<'g> {
         let (namespace, key) = (self.guard.namespace(), &record.key);
         for role in self.roles(&record) {
             if role.rule == OnDelete::Restrict {
-                let count = role.count(namespace, key)?;
+                let count = role.count(namespace)?;
                 if count > 0 {
                     // Added since the transaction looked.
                     let relations = vec![(role.relation.name.clone(), count)];
@@ -253,12 +253,12 @@ impl<'g> Deletion<'g> {
                 }
                 continue;
             }
-            let edges = role.some_edges(namespace, key, EDGES_TOGETHER)?;
+            let edges = role.some_edges(namespace, EDGES_TOGETHER)?;
             if let (true, Some(own)) = (edges.is_empty(), role.holds_alone()) {
-                if own.len(namespace, key)? > 0 {
+                if own.at(namespace, key).len()? > 0 {
                     // A collection that is too large for one transaction; the step looks at the chain again.
                     if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
-                        own.delete(namespace, key)?;
+                        own.at(namespace, key).delete()?;
                     }
                     return Ok(ControlFlow::Continue(true));
                 }
@@ -287,14 +287,14 @@ impl<'g> Deletion<'g> {
                     // away from the record with which it was to go, it goes with this one.
                     if let (RemovedEdge::Record(other), Some(known)) = (edge, known) {
                         return if together.still_goes(steps.open.get(known).copied())? {
-                            Ok(StepDone::Struck(role.strike(transaction, key, other)?))
+                            Ok(StepDone::Struck(role.strike(transaction, other)?))
                         } else {
                             Ok(StepDone::Left(known))
                         };
                     }
                     together.done.insert(record.clone());
-                    together.remove_edge(&role, key, edge)?;
-                    edge.remove_from_own(&role, transaction, key)?;
+                    together.remove_edge(&role, edge)?;
+                    edge.remove_from_own(&role, transaction)?;
                     Ok(StepDone::Removed)
                 })?;
                 match done {
@@ -366,7 +366,7 @@ impl<'a, 't> Together<'a, 't> {
             };
             let mut belongs = false;
             for role in self.deletion.roles(&of.record) {
-                belongs = belongs || role.goes_with(self.transaction, &of.record.key, record)?;
+                belongs = belongs || role.goes_with(self.transaction, record)?;
             }
             if !belongs {
                 return Ok(false);
@@ -388,7 +388,7 @@ impl<'a, 't> Together<'a, 't> {
         let deleted = self.delete(&part.record, is_first)?;
         if let Some(of) = part.of.and_then(|of| self.steps.parts.get(of)) {
             for role in self.deletion.roles(&of.record) {
-                role.strike(self.transaction, &of.record.key, &part.record)?;
+                role.strike(self.transaction, &part.record)?;
             }
         }
         Ok(deleted)
@@ -422,7 +422,7 @@ impl<'a, 't> Together<'a, 't> {
         }
         let mut relations: Vec<(Box<str>, u64)> = Vec::new();
         for role in roles.iter().filter(|role| role.rule == OnDelete::Restrict) {
-            let count = role.count(self.transaction, key)?;
+            let count = role.count(self.transaction)?;
             let name = &role.relation.name;
             match relations.iter_mut().find(|(known, _)| known == name) {
                 Some((_, counted)) => *counted += count,
@@ -435,7 +435,7 @@ impl<'a, 't> Together<'a, 't> {
         }
         let before = self.edges_left;
         for role in &roles {
-            self.remove_edges(role, key)?;
+            self.remove_edges(role)?;
         }
         self.chain.pop();
         if !exists {
@@ -449,8 +449,8 @@ impl<'a, 't> Together<'a, 't> {
         if_there(records.operate_with(&policy, key, &[delete_all_bins()])).map(|_| true)
     }
 
-    fn remove_edges(&mut self, role: &RelationRole<'_>, key: &Key<'_>) -> Result<()> {
-        let edges = role.some_edges(self.transaction, key, self.edges_left + 1)?;
+    fn remove_edges(&mut self, role: &RelationRole<'_>) -> Result<()> {
+        let edges = role.some_edges(self.transaction, self.edges_left + 1)?;
         self.edges_left =
             self.edges_left
                 .checked_sub(edges.len())
@@ -460,26 +460,23 @@ impl<'a, 't> Together<'a, 't> {
                     option: "max_records",
                 })?;
         for edge in &edges {
-            self.remove_edge(role, key, edge)?;
+            self.remove_edge(role, edge)?;
         }
-        match role.own() {
-            Some(own) if own.is_sharded(self.transaction, key)? => {
-                own.delete(self.transaction, key)
-            }
-            _ => self.leave(role, key),
+        let own = role
+            .own()
+            .map(|own| own.at(self.transaction, &role.record.key));
+        match own {
+            Some(own) if own.is_sharded()? => own.delete(),
+            _ => self.leave(role),
         }
     }
 
     /// Removes an edge at its other end.
-    fn remove_edge(
-        &mut self,
-        role: &RelationRole<'_>,
-        key: &Key<'_>,
-        edge: &RemovedEdge,
-    ) -> Result<()> {
+    fn remove_edge(&mut self, role: &RelationRole<'_>, edge: &RemovedEdge) -> Result<()> {
+        let key = &role.record.key;
         match (edge, &role.kind) {
             (RemovedEdge::Key(other), RoleKind::Pair { back, .. }) => {
-                back.remove(self.transaction, other, key)?;
+                back.at(self.transaction, other).remove(key)?;
                 self.drop_if_empty(back, other)
             }
             (RemovedEdge::Link(stored), RoleKind::Linking { own }) => {
@@ -489,10 +486,8 @@ impl<'a, 't> Together<'a, 't> {
                     return Ok(());
                 };
                 let at_other = RelationSide::new(&link.to.set, &own.bin);
-                let from = Address::new(&own.set, key);
-                at_other
-                    .list(self.transaction, &link.to.key)?
-                    .remove(&element(back, &from))?;
+                (at_other.at(self.transaction, &link.to.key))
+                    .remove_element(&element(back, role.record))?;
                 self.drop_if_empty(&at_other, &link.to.key)
             }
             (RemovedEdge::Record(other), _) => {
@@ -515,9 +510,10 @@ impl<'a, 't> Together<'a, 't> {
     }
 
     /// Takes a record out of the collection that lists it.
-    fn leave(&mut self, role: &RelationRole<'_>, key: &Key<'_>) -> Result<()> {
+    fn leave(&mut self, role: &RelationRole<'_>) -> Result<()> {
+        let Address { set, key } = role.record;
         let named = |bin: &str| -> Result<Option<Key<'static>>> {
-            let records = self.transaction.set(role.set)?;
+            let records = self.transaction.set(set)?;
             let found = records.get_bins(key, &[bin])?;
             found
                 .and_then(|found| found.get(bin))
@@ -540,7 +536,7 @@ impl<'a, 't> Together<'a, 't> {
         if self.done.contains(&Address::new(&list.set, &owner)) {
             return Ok(());
         }
-        list.remove(self.transaction, &owner, &element)?;
+        list.at(self.transaction, &owner).remove(&element)?;
         match role.kind {
             RoleKind::EdgeRecord { .. } => self.drop_if_empty(list, &owner),
             _ => Ok(()),
@@ -550,7 +546,7 @@ impl<'a, 't> Together<'a, 't> {
     /// Deletes the record at the other end of an edge, if it is there for its edges alone and has none left.
     fn drop_if_empty(&self, side: &RelationSide, key: &Key<'_>) -> Result<()> {
         let address = Address::new(&side.set, key);
-        if self.done.contains(&address) || side.len(self.transaction, key)? > 0 {
+        if self.done.contains(&address) || side.at(self.transaction, key).len()? > 0 {
             return Ok(());
         }
         let records = self.transaction.set(&side.set)?;
@@ -575,7 +571,7 @@ impl<'a, 't> Together<'a, 't> {
             return Ok(());
         }
         for role in self.deletion.roles(&address) {
-            if role.is_referred_to(self.transaction, key, &self.done)? {
+            if role.is_referred_to(self.transaction, &self.done)? {
                 return Ok(());
             }
         }

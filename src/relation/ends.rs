@@ -1,7 +1,7 @@
 //! Changes of both ends of an edge: as one group of writes, or one end after the other.
 
 use super::keys::read_one;
-use super::side::{RelationSide, check_exists};
+use super::side::{OwnedEdges, RelationSide};
 use super::together::{Added, OnExisting, make_together};
 use crate::{Key, RecordStore, Result, Value};
 
@@ -27,28 +27,22 @@ pub(super) struct EdgeEnds<'a> {
 }
 
 impl EdgeEnd<'_> {
-    fn get<S: RecordStore>(&self, store: &S) -> Result<Option<Value>> {
-        (self.side).get_element(store, self.owner, &self.element.element())
+    fn at<'s, S>(&'s self, store: &'s S) -> OwnedEdges<'s, S> {
+        self.side.at(store, self.owner)
     }
 
-    fn check<S: RecordStore>(&self, store: &S) -> Result<()> {
-        if self.side.owner_must_exist {
-            check_exists(store, &self.side.set, self.owner)
-        } else {
-            Ok(())
-        }
+    fn get<S: RecordStore>(&self, store: &S) -> Result<Option<Value>> {
+        self.at(store).get_element(&self.element.element())
     }
 
     /// Adds the end to a record that was checked.
     fn add<S: RecordStore>(&self, store: &S, attributes: &Value) -> Result<bool> {
         let element = self.element.element();
-        self.side
-            .put_element(store, self.owner, element, attributes)
+        self.at(store).put_element(element, attributes)
     }
 
     fn remove<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let element = self.element.element();
-        self.side.remove_element(store, self.owner, &element)
+        self.at(store).remove_element(&self.element.element())
     }
 
     /// Removes the end if the record of this set and key, to which it leads, is not there. Returns whether it was removed.
@@ -111,7 +105,7 @@ impl EdgeEnds<'_> {
         let [one, other] = &self.ends;
         // Before the first write, which a store without transactions keeps though the second is refused.
         for end in [one, other] {
-            self.named(end, end.check(store))?;
+            self.named(end, end.at(store).check_owner())?;
         }
         let is_new = self.named(one, one.add(store, self.attributes))?;
         if self.is_mutual {
@@ -140,7 +134,7 @@ impl EdgeEnds<'_> {
             match &before {
                 _ if before == theirs => return Ok(changed),
                 Some(attributes) => {
-                    other.check(store)?;
+                    other.at(store).check_owner()?;
                     other.add(store, attributes)?
                 }
                 // What this call has added is taken back.

@@ -445,7 +445,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     fn some_entries_of(&self, node: &Key<'static>) -> Result<Vec<(Edge<'_>, Vec<EdgeEntry>)>> {
         for map in self.schema.edge_maps() {
             let side = self.schema.side(map);
-            let page = side.page_after(&self.store, node, None, BATCH)?;
+            let page = side.at(&self.store, node).page_after(None, BATCH)?;
             if !page.is_empty() {
                 let edge = |(element, _): (Key<'static>, Value)| {
                     let edge = self.schema.edge_of(map, node, &element)?;

@@ -327,7 +327,9 @@ impl<S: RecordStore> Links<S> {
     /// As for [`Links::link`].
     pub fn contains(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
         let side = self.bin.side(&from.set);
-        let found = side.get_element(&self.store, &from.key, &element(tag, to));
+        let found = side
+            .at(&self.store, &from.key)
+            .get_element(&element(tag, to));
         Ok(self.bin.named(from, found)?.is_some())
     }
 
@@ -392,7 +394,7 @@ impl LinkBin {
         limit: u64,
     ) -> Result<Vec<TaggedLink>> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
-        let list = self.side(&from.set).list(store, &from.key)?;
+        let list = self.side(&from.set).at(store, &from.key).list()?;
         let (begin, end) = tag.map_or((None, None), |tag| (Some(first_of(tag)), Some(behind(tag))));
         // A link of an earlier tag is before all links of this one.
         let after_link = after.filter(|link| tag.is_none_or(|tag| tag <= &*link.tag));

@@ -2,8 +2,9 @@
 
 use super::audit::{Auditor, RelationFault};
 use super::keys::{REMOVED, element_of, is_removed, key_of, read_one};
-use super::side::{RelationSide, SideEdge};
+use super::side::{OwnedEdges, RelationSide, SideEdge};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
+use super::within::{Within, within};
 use super::writes::{delete_member, names, puts, replacing};
 use crate::expression::Expression;
 use crate::expressions::{bin_exists, not, or};
@@ -24,28 +25,47 @@ pub(super) struct ListedRecords {
 }
 
 impl ListedRecords {
-    pub(super) fn put<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        key: &Key<'_>,
-        bins: &Bins,
-    ) -> Result<bool> {
-        let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
+    /// The condition that a record names no other record as the one that lists it.
+    pub(super) fn is_of(&self, owner: &Key<'_>) -> Option<Expression> {
+        Some(names(self.owner_bin.as_deref()?, owner))
+    }
+
+    /// The bins of a record by which [`ListedRecords::is_listed_by`] decides.
+    fn deciding_bins(&self) -> Vec<&str> {
+        let bin = self.owner_bin.as_deref();
+        bin.into_iter().chain([REMOVED]).collect()
+    }
+
+    /// Whether a record belongs to this owner.
+    pub(super) fn is_listed_by(&self, record: &Record, owner: &Key<'_>) -> bool {
+        let bin = self.owner_bin.as_deref();
+        match bin.and_then(|bin| record.get(bin)) {
+            Some(named) => named == element_of(owner),
+            // It was written past the relation, and loses nothing by being listed; or it is being deleted.
+            None => !is_removed(record),
+        }
+    }
+}
+
+impl<S: RecordStore> Within<'_, ListedRecords, S> {
+    fn list<'o>(&'o self, owner: &'o Key<'o>) -> OwnedEdges<'o, S> {
+        self.side.at(self.store, owner)
+    }
+
+    pub(super) fn put(&self, owner: &Key<'_>, key: &Key<'_>, bins: &Bins) -> Result<bool> {
+        let (owners, records) = (
+            self.store.records(&self.side.set)?,
+            self.store.records(&self.set)?,
+        );
         let (element, existing) = (Added::Key(key), OnExisting::MakeOthers);
         let edits = [
             self.side
                 .adding(&owners, owner, element, &Value::Nil, existing),
             KnownEdit::replace(&records, key, bins).if_there(self.is_of(owner)),
         ];
-        make_together(store, edits, 0, |store| {
-            self.put_in_order(store, (owner, key), bins)
+        make_together(self.store, edits, 0, |store| {
+            within(self.part, store).put_in_order(owner, key, bins)
         })
-    }
-
-    /// The condition that a record names no other record as the one that lists it.
-    pub(super) fn is_of(&self, owner: &Key<'_>) -> Option<Expression> {
-        Some(names(self.owner_bin.as_deref()?, owner))
     }
 
     /// Returns the owner that a record names, if that is not this one.
@@ -64,31 +84,28 @@ impl ListedRecords {
     }
 
     /// Deletes a record and takes its key off the list of its owner. A record that names another owner by now stays.
-    pub(super) fn remove<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        key: &Key<'_>,
-    ) -> Result<bool> {
-        let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
+    pub(super) fn remove(&self, owner: &Key<'_>, key: &Key<'_>) -> Result<bool> {
+        let (owners, records) = (
+            self.store.records(&self.side.set)?,
+            self.store.records(&self.set)?,
+        );
         let edits = [
             KnownEdit::delete(&records, key, self.is_asked).if_there(self.is_of(owner)),
             self.side.removing(&owners, owner, element_of(key)),
         ];
-        make_together(store, edits, 0, |store| {
-            self.remove_in_order(store, (owner, key))
+        make_together(self.store, edits, 0, |store| {
+            within(self.part, store).remove_in_order(owner, key)
         })
     }
 
     /// Reads the records of keys that this owner lists in one batch, without missing ones and those that name another owner.
-    pub(super) fn read<S: RecordStore>(
+    pub(super) fn read(
         &self,
-        store: &S,
         owner: &Key<'_>,
         edges: Vec<SideEdge>,
     ) -> Result<Vec<(Key<'static>, Record)>> {
         let keys: Vec<Key<'_>> = edges.iter().map(|(key, _)| key.into()).collect();
-        let found = store.records(&self.set)?.read_each(&keys, None);
+        let found = self.store.records(&self.set)?.read_each(&keys, None);
         drop(keys);
         let mut there = Vec::with_capacity(edges.len());
         for ((key, _), record) in edges.into_iter().zip(found) {
@@ -99,51 +116,25 @@ impl ListedRecords {
         Ok(there)
     }
 
-    /// The bins of a record by which [`ListedRecords::is_listed_by`] decides.
-    fn deciding_bins(&self) -> Vec<&str> {
-        let bin = self.owner_bin.as_deref();
-        bin.into_iter().chain([REMOVED]).collect()
-    }
-
-    /// Whether a record belongs to this owner.
-    pub(super) fn is_listed_by(&self, record: &Record, owner: &Key<'_>) -> bool {
-        let bin = self.owner_bin.as_deref();
-        match bin.and_then(|bin| record.get(bin)) {
-            Some(named) => named == element_of(owner),
-            // It was written past the relation, and loses nothing by being listed; or it is being deleted.
-            None => !is_removed(record),
-        }
-    }
-
     /// Lists a record again that another caller has taken off the list since it was listed.
-    pub(super) fn list_again<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        key: &Key<'_>,
-    ) -> Result<()> {
-        if store.is_transaction() || self.side.get(store, owner, key)?.is_some() {
+    pub(super) fn list_again(&self, owner: &Key<'_>, key: &Key<'_>) -> Result<()> {
+        if self.store.is_transaction() || self.list(owner).get(key)?.is_some() {
             return Ok(());
         }
-        self.side.add(store, owner, key, &Value::Nil)?;
-        self.follow_record(store, (owner, key), true).map(drop)
+        self.list(owner).add(key, &Value::Nil)?;
+        self.follow_record(owner, key, true).map(drop)
     }
 
     /// Makes a list agree with a record of this key, which others may write or remove meanwhile. `is_listed`: whether the list has
     /// the key now. Returns whether it has it afterwards.
-    fn follow_record<S: RecordStore>(
-        &self,
-        store: &S,
-        (owner, key): (&Key<'_>, &Key<'_>),
-        mut is_listed: bool,
-    ) -> Result<bool> {
-        let (records, bins) = (store.records(&self.set)?, self.deciding_bins());
+    fn follow_record(&self, owner: &Key<'_>, key: &Key<'_>, mut is_listed: bool) -> Result<bool> {
+        let (records, bins) = (self.store.records(&self.set)?, self.deciding_bins());
         loop {
             let found = read_one(&records, key, Some(&bins))?;
             let is_there = found.is_some_and(|record| self.is_listed_by(&record, owner));
             match (is_there, is_listed) {
-                (true, false) => self.side.add(store, owner, key, &Value::Nil)?,
-                (false, true) => self.side.remove(store, owner, key)?,
+                (true, false) => self.list(owner).add(key, &Value::Nil)?,
+                (false, true) => self.list(owner).remove(key)?,
                 _ => return Ok(is_listed),
             };
             is_listed = is_there;
@@ -151,17 +142,12 @@ impl ListedRecords {
     }
 
     /// Finds the keys of one list that have no record, or the record of another owner, and takes them off if asked to.
-    pub(super) fn verify<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'static>,
-        auditor: &mut Auditor<'_>,
-    ) -> Result<()> {
+    pub(super) fn verify(&self, owner: &Key<'static>, auditor: &mut Auditor<'_>) -> Result<()> {
         if auditor.is_stopped {
             return Ok(());
         }
-        let records = store.records(&self.set)?;
-        let degree = self.side.each_page(store, owner, |page| {
+        let records = self.store.records(&self.set)?;
+        let degree = self.list(owner).each_page(|page| {
             let keys: Vec<Key<'static>> = page.into_iter().map(|(key, _)| key).collect();
             let found = records.read_each(&keys, Some(&self.deciding_bins()));
             for (key, record) in keys.iter().zip(found) {
@@ -175,7 +161,7 @@ impl ListedRecords {
                     _ => RelationFault::Dangling { from, to },
                 };
                 auditor.note_fault(fault, |_| {
-                    store.atomically(|store| self.unlist(store, owner, key))
+                    (self.store).atomically(|store| within(self.part, store).unlist(owner, key))
                 })?;
             }
             Ok(())
@@ -185,69 +171,54 @@ impl ListedRecords {
     }
 
     /// Finds out whether the owner of a record lists it, and lists it if asked to.
-    pub(super) fn verify_record<S: RecordStore>(
+    pub(super) fn verify_record(
         &self,
-        store: &S,
         owner: &Key<'_>,
         key: Key<'static>,
         auditor: &mut Auditor<'_>,
     ) -> Result<()> {
         auditor.note_record(&key, 0);
-        if self.side.get(store, owner, &key)?.is_some() {
+        if self.list(owner).get(&key)?.is_some() {
             return Ok(());
         }
         let fault = RelationFault::Orphan { key: key.clone() };
         // It may have gone since it was found.
         auditor.note_fault(fault, |_| {
-            self.side.add(store, owner, &key, &Value::Nil)?;
-            self.follow_record(store, (owner, &key), true)
+            self.list(owner).add(&key, &Value::Nil)?;
+            self.follow_record(owner, &key, true)
         })
     }
 
     /// [`ListedRecords::put`] step by step.
-    fn put_in_order<S: RecordStore>(
-        &self,
-        store: &S,
-        (owner, key): (&Key<'_>, &Key<'_>),
-        bins: &Bins,
-    ) -> Result<bool> {
-        let records = store.records(&self.set)?;
+    fn put_in_order(&self, owner: &Key<'_>, key: &Key<'_>, bins: &Bins) -> Result<bool> {
+        let records = self.store.records(&self.set)?;
         let former = self.other_owner(&records, owner, key)?;
-        let is_new = self.side.add(store, owner, key, &Value::Nil)?;
+        let is_new = self.list(owner).add(key, &Value::Nil)?;
         records.operate_on(&replacing(), key, &puts(bins))?;
-        self.list_again(store, owner, key)?;
+        self.list_again(owner, key)?;
         if let Some(former) = &former {
-            self.unlist(store, former, key)?;
+            self.unlist(former, key)?;
         }
         Ok(is_new)
     }
 
     /// [`ListedRecords::remove`] step by step.
-    fn remove_in_order<S: RecordStore>(
-        &self,
-        store: &S,
-        (owner, key): (&Key<'_>, &Key<'_>),
-    ) -> Result<bool> {
-        let records = store.records(&self.set)?;
+    fn remove_in_order(&self, owner: &Key<'_>, key: &Key<'_>) -> Result<bool> {
+        let records = self.store.records(&self.set)?;
         let (mut policy, bin) = (WritePolicy::default(), self.owner_bin.as_deref());
         if let Some(bin) = bin {
             policy = policy.filter(or([not(bin_exists(bin)), names(bin, owner)]));
         }
         let deleted = delete_member(&records, &policy, key, bin)?;
-        self.unlist(store, owner, key)?;
+        self.unlist(owner, key)?;
         Ok(deleted)
     }
 
     /// Takes a key off a list, unless it has a record there. Returns whether it was taken off.
-    pub(super) fn unlist<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        key: &Key<'_>,
-    ) -> Result<bool> {
-        if !self.side.remove(store, owner, key)? {
+    pub(super) fn unlist(&self, owner: &Key<'_>, key: &Key<'_>) -> Result<bool> {
+        if !self.list(owner).remove(key)? {
             return Ok(false);
         }
-        Ok(!self.follow_record(store, (owner, key), false)?)
+        Ok(!self.follow_record(owner, key, false)?)
     }
 }

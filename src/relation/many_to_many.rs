@@ -24,6 +24,7 @@ use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::converted;
 use crate::shard::ShardPolicy;
 use crate::{Error, Key, RecordStore, Result, Value, WritePolicy};
+use RelationEnd::{Source, Target};
 pub use neighbors::Neighbors;
 
 /// A relation of records of one set to records of another or the same one, known at both ends: each source has an ordered
@@ -96,11 +97,35 @@ impl<S: RecordStore + fmt::Debug> fmt::Debug for ManyToMany<S> {
 #[derive(Clone, Debug)]
 struct EdgeSides {
     name: Box<str>,
-    /// In the sources: keys of targets.
-    targets: RelationSide,
-    /// In the targets: keys of sources.
-    sources: RelationSide,
+    /// In the sources: keys of targets. In the targets: keys of sources.
+    sides: [RelationSide; 2],
     declared: Declared,
+}
+
+/// An end of edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RelationEnd {
+    Source,
+    Target,
+}
+
+impl RelationEnd {
+    const BOTH: [Self; 2] = [Self::Source, Self::Target];
+
+    const fn other(self) -> Self {
+        match self {
+            Self::Source => Self::Target,
+            Self::Target => Self::Source,
+        }
+    }
+
+    /// Returns what belongs to this end, of a thing for each.
+    const fn of<T>(self, [source, target]: &[T; 2]) -> &T {
+        match self {
+            Self::Source => source,
+            Self::Target => target,
+        }
+    }
 }
 
 impl<S: RecordStore> ManyToMany<S> {
@@ -111,8 +136,7 @@ impl<S: RecordStore> ManyToMany<S> {
             store,
             edges: EdgeSides {
                 name: name.into(),
-                targets: RelationSide::new(sources.0, sources.1),
-                sources: RelationSide::new(targets.0, targets.1),
+                sides: [sources, targets].map(|(set, bin)| RelationSide::new(set, bin)),
                 declared: Declared::default(),
             },
             opened: Default::default(),
@@ -122,16 +146,18 @@ impl<S: RecordStore> ManyToMany<S> {
     /// Gives edges attributes: both sides are maps from keys to them. To be chosen before the first edge.
     #[must_use]
     pub fn with_attributes(mut self) -> Self {
-        self.edges.targets.has_attributes = true;
-        self.edges.sources.has_attributes = true;
+        for side in &mut self.edges.sides {
+            side.has_attributes = true;
+        }
         self
     }
 
     /// Sets when either side is sharded. Without this call, [`ShardPolicy::default`] decides.
     #[must_use]
     pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        self.edges.targets.shard_policy = policy;
-        self.edges.sources.shard_policy = policy;
+        for side in &mut self.edges.sides {
+            side.shard_policy = policy;
+        }
         self
     }
 
@@ -140,8 +166,9 @@ impl<S: RecordStore> ManyToMany<S> {
     /// sharded, the write of both is a transaction, of [`TransactionPolicy::default`](crate::TransactionPolicy).
     #[must_use]
     pub fn write_policy(mut self, policy: &WritePolicy) -> Self {
-        self.edges.targets.write_policy = policy.clone();
-        self.edges.sources.write_policy = policy.clone();
+        for side in &mut self.edges.sides {
+            side.write_policy = policy.clone();
+        }
         self
     }
 
@@ -156,8 +183,9 @@ impl<S: RecordStore> ManyToMany<S> {
     /// Refuses to link records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates them.
     #[must_use]
     pub fn ends_must_exist(mut self) -> Self {
-        self.edges.targets.owner_must_exist = true;
-        self.edges.sources.owner_must_exist = true;
+        for side in &mut self.edges.sides {
+            side.owner_must_exist = true;
+        }
         self
     }
 
@@ -233,7 +261,7 @@ impl<S: RecordStore> ManyToMany<S> {
 
     /// Refuses attributes for a relation that has none.
     fn check_attributes(&self) -> Result<()> {
-        if self.edges.targets.has_attributes {
+        if self.edges.side(Source).has_attributes {
             return Ok(());
         }
         Err(Error::parameter(format!(
@@ -265,10 +293,7 @@ impl<S: RecordStore> ManyToMany<S> {
 
     /// Returns the sets of the sources and of the targets.
     fn both_records(&self) -> Result<[&S::Records; 2]> {
-        let EdgeSides {
-            targets, sources, ..
-        } = &self.edges;
-        Ok([self.records(targets)?, self.records(sources)?])
+        Ok([self.records(Source)?, self.records(Target)?])
     }
 
     /// Returns whether there is an edge, as the source says. One read, O(log edges).
@@ -299,43 +324,39 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     fn edge(&self, source: &Key<'_>, target: &Key<'_>) -> Result<Option<Value>> {
-        let side = &self.edges.targets;
-        let found = self.reader(side).and_then(|side| side.get(source, target));
-        found.map_err(|error| self.edges.failed(side, error))
+        let found = self
+            .reader(Source)
+            .and_then(|side| side.get(source, target));
+        self.edges.named(Source, found)
     }
 
     /// Returns a reader of one of the sides.
-    fn reader<'r>(&'r self, side: &'r RelationSide) -> Result<SideReader<'r, S, &'r S::Records>> {
+    fn reader(&self, end: RelationEnd) -> Result<SideReader<'_, S, &S::Records>> {
         Ok(SideReader {
-            side,
+            side: self.edges.side(end),
             store: &self.store,
-            records: self.records(side)?,
+            records: self.records(end)?,
         })
     }
 
     /// Returns the set of one of the sides.
-    fn records(&self, side: &RelationSide) -> Result<&S::Records> {
-        let [of_sources, of_targets] = &self.opened;
-        let opened = if self.edges.is_of_sources(side) {
-            of_sources
-        } else {
-            of_targets
-        };
+    fn records(&self, end: RelationEnd) -> Result<&S::Records> {
+        let opened = end.of(&self.opened);
         if let Some(records) = opened.get() {
             return Ok(records);
         }
-        let records = self.store.records(&side.set)?;
+        let records = self.store.records(&self.edges.side(end).set)?;
         Ok(opened.get_or_init(|| records))
     }
 
     /// Returns the targets of a record.
     pub fn targets<'k>(&self, source: impl Into<Key<'k>>) -> Neighbors<'_, S> {
-        Neighbors::new(self, &self.edges.targets, source.into())
+        Neighbors::new(self, Source, source.into())
     }
 
     /// Returns the sources of a record.
     pub fn sources<'k>(&self, target: impl Into<Key<'k>>) -> Neighbors<'_, S> {
-        Neighbors::new(self, &self.edges.sources, target.into())
+        Neighbors::new(self, Target, target.into())
     }
 
     /// Deletes a source with its edges, or refuses. Where sources and targets are one set, those edges that lead to it are
@@ -354,8 +375,7 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let set = &self.edges.targets.set;
-        self.delete_record((set, &source.into()), on_delete, observe)
+        self.delete_record((Source, &source.into()), on_delete, observe)
     }
 
     /// Deletes a target with its edges, or refuses, as [`ManyToMany::delete_with_edges`] does with a source.
@@ -368,17 +388,17 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let set = &self.edges.sources.set;
-        self.delete_record((set, &target.into()), on_delete, observe)
+        self.delete_record((Target, &target.into()), on_delete, observe)
     }
 
     fn delete_record(
         &self,
-        (set, key): (&str, &Key<'_>),
+        (end, key): (RelationEnd, &Key<'_>),
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
         let edges = &self.edges;
+        let set = &*edges.side(end).set;
         edges.declaration().check_rule(Some(on_delete))?;
         if let Some(guard) = self.store.relation_guard()? {
             self.ensure_declared()?;
@@ -391,42 +411,31 @@ impl<S: RecordStore> ManyToMany<S> {
             key,
             rule: on_delete,
         };
-        let mut sides = vec![&edges.targets, &edges.sources];
-        sides.retain(|side| *side.set == *set);
+        let mut ends = RelationEnd::BOTH.to_vec();
+        ends.retain(|end| *edges.side(*end).set == *set);
+        let sides: Vec<&RelationSide> = ends.iter().map(|end| edges.side(*end)).collect();
         record.delete(
-            || self.some_edges(key, &sides),
-            |(is_source, other)| {
-                if is_source {
-                    self.unlink(key, other)
-                } else {
-                    self.unlink(other, key)
-                }
+            || self.some_edges(key, &ends),
+            |(end, other)| match end {
+                Source => self.unlink(key, other),
+                Target => self.unlink(other, key),
             },
-            || {
-                let deleted = delete_emptied(&self.store, (set, key), &sides);
-                let side = if *edges.targets.set == *set {
-                    &edges.targets
-                } else {
-                    &edges.sources
-                };
-                deleted.map_err(|error| edges.failed(side, error))
-            },
+            || edges.named(end, delete_emptied(&self.store, (set, key), &sides)),
             &mut observe,
         )
     }
 
-    /// Some edges of a record, by the keys at their other ends, and whether the record is their source.
+    /// Some edges of a record, by the end that the record is and the key at the other one.
     fn some_edges(
         &self,
         key: &Key<'_>,
-        sides: &[&RelationSide],
-    ) -> Result<Vec<(bool, Key<'static>)>> {
-        for side in sides {
-            let page = side.page_after(&self.store, key, None, BATCH);
-            let page = page.map_err(|error| self.edges.failed(side, error))?;
+        ends: &[RelationEnd],
+    ) -> Result<Vec<(RelationEnd, Key<'static>)>> {
+        for end in ends.iter().copied() {
+            let edges = self.edges.side(end).at(&self.store, key);
+            let page = self.edges.named(end, edges.page_after(None, BATCH))?;
             if !page.is_empty() {
-                let is_source = self.edges.is_of_sources(side);
-                return Ok(page.into_iter().map(|(key, _)| (is_source, key)).collect());
+                return Ok(page.into_iter().map(|(key, _)| (end, key)).collect());
             }
         }
         Ok(Vec::new())
@@ -435,15 +444,15 @@ impl<S: RecordStore> ManyToMany<S> {
 
 impl EdgeSides {
     fn declaration(&self) -> RelationDeclaration {
-        let (targets, sources) = (&self.targets, &self.sources);
+        let [targets, sources] = &self.sides;
         let sides = [("targets", targets, sources), ("sources", sources, targets)];
         let sides = sides.map(|(role, side, to)| side.declared(role, &to.set));
         RelationDeclaration::new(&self.name, RelationKind::ManyToMany, sides.into())
     }
 
-    /// Whether this is the side that the sources have.
-    fn is_of_sources(&self, side: &RelationSide) -> bool {
-        std::ptr::eq(side, &raw const self.targets)
+    /// The side that the records at an end have.
+    const fn side(&self, end: RelationEnd) -> &RelationSide {
+        end.of(&self.sides)
     }
 
     /// Both ends of an edge: the source decides whether there is one.
@@ -453,24 +462,21 @@ impl EdgeSides {
         target: &'a Key<'a>,
         attributes: &'a Value,
     ) -> EdgeEnds<'a> {
-        let end = |side, owner, other| EdgeEnd {
-            side,
+        let end = |end, owner, other| EdgeEnd {
+            side: self.side(end),
             owner,
             element: Added::Key(other),
         };
         EdgeEnds {
             relation: &self.name,
-            ends: [
-                end(&self.targets, source, target),
-                end(&self.sources, target, source),
-            ],
+            ends: [end(Source, source, target), end(Target, target, source)],
             is_mutual: true,
             attributes,
         }
     }
 
-    /// The error with the names of the relation and of the side.
-    fn failed(&self, side: &RelationSide, error: Error) -> Error {
-        error.in_relation(&self.name, side)
+    /// A result of a side, with the names of the relation and of the side in an error.
+    fn named<T>(&self, end: RelationEnd, result: Result<T>) -> Result<T> {
+        result.map_err(|error| error.in_relation(&self.name, self.side(end)))
     }
 }

@@ -9,7 +9,8 @@ use super::bulk::{ListedRecord, in_batches};
 use super::declared::Declared;
 use super::keys::keys_in;
 use super::listed::ListedRecords;
-use super::side::RelationSide;
+use super::side::{OwnedEdges, RelationSide};
+use super::within::{Within, within};
 use super::writes::check_owned;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::{Record, to_bins};
@@ -109,6 +110,15 @@ impl<S: RecordStore> Members<S> {
         self.declared.declare(&self.store, &self.declaration())
     }
 
+    const fn listed(&self) -> Within<'_, ListedRecords, S> {
+        within(&self.listed, &self.store)
+    }
+
+    /// The list of the members.
+    const fn list(&self) -> OwnedEdges<'_, S> {
+        self.listed.side.at(&self.store, &self.owner)
+    }
+
     fn name(&self) -> String {
         format!("members of {} in {}", self.listed.set, self.owner)
     }
@@ -187,7 +197,7 @@ impl<S: RecordStore> Members<S> {
             batch
                 .iter()
                 .try_for_each(|member| self.check_bins(&member.bins))?;
-            self.named(self.listed.put_all(&self.store, batch))
+            self.named(self.listed().put_all(batch))
         };
         in_batches(records, write, observe)
     }
@@ -195,7 +205,7 @@ impl<S: RecordStore> Members<S> {
     fn put_bins(&self, key: &Key<'_>, bins: &Bins) -> Result<bool> {
         self.ensure_declared()?;
         self.check_bins(bins)?;
-        self.named(self.listed.put(&self.store, &self.owner, key, bins))
+        self.named(self.listed().put(&self.owner, key, bins))
     }
 
     /// Refuses bins of a member that belong to another relation.
@@ -210,7 +220,7 @@ impl<S: RecordStore> Members<S> {
     /// As for [`Members::put`].
     pub fn remove<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
         self.ensure_declared()?;
-        let removed = self.listed.remove(&self.store, &self.owner, &key.into());
+        let removed = self.listed().remove(&self.owner, &key.into());
         self.named(removed)
     }
 
@@ -219,10 +229,7 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// As for [`Members::put`].
     pub fn contains<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
-        let side = &self.listed.side;
-        Ok(self
-            .named(side.get(&self.store, &self.owner, &key.into()))?
-            .is_some())
+        Ok(self.named(self.list().get(&key.into()))?.is_some())
     }
 
     /// Returns how many keys are listed. One read.
@@ -230,7 +237,7 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// As for [`Members::put`].
     pub fn len(&self) -> Result<u64> {
-        self.named(self.listed.side.len(&self.store, &self.owner))
+        self.named(self.list().len())
     }
 
     /// Returns whether no key is listed. One read.
@@ -246,8 +253,7 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// As for [`Members::put`].
     pub fn page(&self, after: Option<&Key<'_>>, limit: u64) -> Result<Vec<Key<'static>>> {
-        let side = &self.listed.side;
-        let page = self.named(side.page_after(&self.store, &self.owner, after, limit))?;
+        let page = self.named(self.list().page_after(after, limit))?;
         Ok(page.into_iter().map(|(key, _)| key).collect())
     }
 
@@ -261,9 +267,8 @@ impl<S: RecordStore> Members<S> {
         after: Option<&Key<'_>>,
         limit: u64,
     ) -> Result<Vec<(Key<'static>, Record)>> {
-        let side = &self.listed.side;
-        let page = self.named(side.page_after(&self.store, &self.owner, after, limit))?;
-        self.named(self.listed.read(&self.store, &self.owner, page))
+        let page = self.named(self.list().page_after(after, limit))?;
+        self.named(self.listed().read(&self.owner, page))
     }
 
     /// Finds keys without a record and, by a scan, records without a key; takes the former off the list and lists the latter,
@@ -280,13 +285,13 @@ impl<S: RecordStore> Members<S> {
         let (listed, owner) = (&self.listed, &self.owner);
         Auditor::run(repair, &mut observe, |auditor| {
             self.named(auditor.sweep(&self.store, &listed.set))?;
-            self.named(listed.verify(&self.store, owner, auditor))?;
+            self.named(self.listed().verify(owner, auditor))?;
             let is_list = |record: &Record| {
                 listed.set == listed.side.set && record.key().is_some_and(|key| key == *owner)
             };
             let keys = || self.named(keys_in(&self.store, &listed.set, |it| !is_list(it)));
             auditor.each(keys, false, |auditor, key| {
-                self.named(listed.verify_record(&self.store, owner, key, auditor))
+                self.named(self.listed().verify_record(owner, key, auditor))
             })
         })
     }

@@ -54,6 +54,7 @@ mod together;
 mod traversal;
 mod unguarded;
 mod updater;
+mod within;
 mod writes;
 
 pub use crate::engine::RelationGuard;

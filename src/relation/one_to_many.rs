@@ -17,7 +17,8 @@ use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::keys::{key_of, read_one};
 use super::listed::ListedRecords;
-use super::side::RelationSide;
+use super::side::{RelationSide, check_exists};
+use super::within::{Within, within};
 use super::writes::check_owned;
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
@@ -200,6 +201,11 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(self)
     }
 
+    /// The children that one of the layouts has.
+    const fn children<'p>(&'p self, place: &'p ChildPlace) -> Within<'p, ChildPlace, S> {
+        within(place, &self.store)
+    }
+
     fn ensure_index(&self, place: &ChildPlace) -> Result<()> {
         if let Layout::Reference { bin, index } = &place.layout {
             let definition = IndexDefinition::new(index, [&**bin]);
@@ -251,9 +257,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let place = &self.current;
         self.check_bins(bins)?;
         let put = if place.checks_parent() {
-            (self.store).atomically(|store| place.put_to_existing(store, parent, child, bins))
+            self.store.atomically(|store| {
+                check_exists(store, &place.side().set, parent)?;
+                within(place, store).put(parent, child, bins)
+            })
         } else {
-            place.put(&self.store, parent, child, bins)
+            self.children(place).put(parent, child, bins)
         };
         self.named(place, put)?;
         let Some(former) = &self.former else {
@@ -262,9 +271,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let stays_record = former.layout.has_child_records() && place.layout.has_child_records();
         let removed = if stays_record {
             // The record was written anew: a list can still have its key, and the record the parent's.
-            former.leave(&self.store, parent, child, place)
+            self.children(former).leave(parent, child, place)
         } else {
-            former.remove(&self.store, parent, child).map(drop)
+            self.children(former).remove(parent, child).map(drop)
         };
         self.named(former, removed)
     }
@@ -293,7 +302,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let order = [Some(&self.current), self.former.as_ref()];
         let again = self.former.as_ref().map(|_| &self.current);
         for place in order.into_iter().chain([again]).flatten() {
-            if let Some(bins) = self.named(place, place.get(&self.store, &parent, &child))? {
+            if let Some(bins) = self.named(place, self.children(place).get(&parent, &child))? {
                 return from_bins(&bins).map(Some);
             }
         }
@@ -313,7 +322,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let (parent, child) = (parent.into(), child.into());
         let mut removed = false;
         for place in self.places() {
-            removed |= self.named(place, place.remove(&self.store, &parent, &child))?;
+            removed |= self.named(place, self.children(place).remove(&parent, &child))?;
         }
         Ok(removed)
     }
@@ -340,7 +349,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             },
         };
         let place = former.unwrap_or(&self.current);
-        let (children, next) = self.named(place, place.page(&self.store, &parent, token, limit))?;
+        let (children, next) =
+            self.named(place, self.children(place).page(&parent, token, limit))?;
         let next = match (next, former) {
             (Some(next), Some(_)) => Some(format!("f{next}")),
             (Some(next), None) => Some(format!("c{next}")),
@@ -361,7 +371,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// As for [`OneToMany::get`].
     pub fn len<'p>(&self, parent: impl Into<Key<'p>>) -> Result<u64> {
         let parent = parent.into();
-        let count = |place| self.named(place, place.count(&self.store, &parent));
+        let count = |place| self.named(place, self.children(place).count(&parent));
         self.places_read().map(count).sum()
     }
 
@@ -401,7 +411,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             return Ok(true);
         };
         self.ensure_declared()?;
-        let parents = self.named(former, former.all_parents(&self.store))?;
+        let parents = self.named(former, self.children(former).all_parents())?;
         let mut progress = RelationProgress {
             records_total: Some(parents.len() as u64),
             ..RelationProgress::default()
@@ -428,7 +438,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     ) -> Result<ControlFlow<()>> {
         let mut token: Option<String> = None;
         loop {
-            let page = place.page(&self.store, parent, token.as_deref(), CHILDREN_AT_ONCE);
+            let page = self
+                .children(place)
+                .page(parent, token.as_deref(), CHILDREN_AT_ONCE);
             let (children, next) = page?;
             for (child, _) in children {
                 if each(child)?.is_break() {
@@ -443,7 +455,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     }
 
     fn move_child(&self, from: &ChildPlace, parent: &Key<'_>, child: &Key<'_>) -> Result<bool> {
-        (self.store).atomically(|store| from.move_to(&self.current, store, parent, child))
+        (self.store).atomically(|store| within(from, store).move_to(&self.current, parent, child))
     }
 
     /// Looks at how many children parents have and what they take, and returns the layout that suits them. One scan of the parents'

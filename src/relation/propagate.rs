@@ -12,6 +12,7 @@ use super::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repa
 use super::declared::forget_relation;
 use super::keys::{element_of, key_of, keys_in, pages_of_index};
 use super::updater::{Derived, UpdateFailure, UpdateProgress, UpdateState, Updater, keep_failure};
+use super::within::within;
 #[cfg(doc)]
 use crate::Error;
 use crate::changes::{Change, ChangeKind};
@@ -168,7 +169,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         self.copies.check()?;
         let (record, to) = (&record.into(), &to.into());
         let copies = &self.copies;
-        copies.named((self.store).atomically(|store| copies.assign(store, record, to)))
+        copies.named((self.store).atomically(|store| within(copies, store).assign(record, to)))
     }
 
     /// Writes the present fields of a record into all records that refer to it. `observe` is called after each of them, and may stop
@@ -221,7 +222,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
 
     fn refresh(&self, record: &Key<'_>, to: &Key<'_>) -> Result<CopyOutcome> {
         let copies = &self.copies;
-        copies.named((self.store).atomically(|store| copies.refresh(store, record, to)))
+        copies.named((self.store).atomically(|store| within(copies, store).refresh(record, to)))
     }
 
     /// Looks at the copies in all referring records, and repairs the ones that differ, if asked to. `observe` is called after each, and
@@ -245,8 +246,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     }
 
     fn verify_record(&self, record: &Key<'static>, auditor: &mut Auditor<'_>) -> Result<()> {
-        let copies = &self.copies;
-        let known = copies.read_copies(&self.store, record)?;
+        let copies = within(&self.copies, &self.store);
+        let known = copies.read_copies(record)?;
         let reference = known.and_then(|known| Some((copies.reference.value_in(&known)?, known)));
         auditor.note_degree(record, 0);
         let Some((reference, known)) = reference else {
@@ -254,7 +255,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         };
         auditor.note_edge();
         let to = key_of(reference)?;
-        let fields = copies.read_fields(&self.store, &to)?;
+        let fields = copies.read_fields(&to)?;
         let is_stale = copies.writes(fields.as_ref(), &known).is_some();
         let (from, key) = (record.clone(), to.clone());
         let fault = match fields {
@@ -324,7 +325,7 @@ impl Propagate<Namespace> {
 impl Derived for Propagate<Namespace> {
     fn build(&self, state: &UpdateState) -> Result<()> {
         for record in self.copies.named(self.referring())? {
-            let known = self.copies.read_copies(&self.store, &record)?;
+            let known = within(&self.copies, &self.store).read_copies(&record)?;
             let Some(reference) = known.and_then(|known| self.copies.reference.value_in(&known))
             else {
                 continue;

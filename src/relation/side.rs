@@ -15,7 +15,7 @@ use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, eq, list_bin, lists, map_bin, maps, not, or};
 use crate::operations::delete_all_bins;
 use crate::record::SUBKEYS;
-use crate::shard::{PAUSE_MS, ShardPolicy};
+use crate::shard::{PAUSE_MS, ShardPolicy, Shards};
 use crate::value::Value;
 use crate::{
     Error, Expiration, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
@@ -99,125 +99,13 @@ impl RelationSide {
         Some(side)
     }
 
-    pub(super) fn list<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-    ) -> Result<ShardedList<S::Records>> {
-        let policy = &self.write_policy;
-        let list = ShardedList::new_with(store, &self.set, owner, &self.bin, policy)?;
-        Ok(list.policy(self.shard_policy))
-    }
-
-    pub(super) fn map<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-    ) -> Result<ShardedMap<S::Records>> {
-        let policy = &self.write_policy;
-        let map = ShardedMap::new_with(store, &self.set, owner, &self.bin, policy)?;
-        Ok(map.policy(self.shard_policy))
-    }
-
-    /// Returns whether the collection of a record is sharded, or on its way there or back. One read.
-    pub(super) fn is_sharded<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
-        let state = if self.has_attributes {
-            self.map(store, owner)?.shards().state()
-        } else {
-            self.list(store, owner)?.shards().state()
-        }?;
-        Ok(state.shards > 0 || state.transition.is_some())
-    }
-
-    /// Returns the attributes of an edge by its element, nil where there are none; `None` if there is no such edge.
-    pub(super) fn get_element<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        element: &Value,
-    ) -> Result<Option<Value>> {
-        if self.has_attributes {
-            return self.map(store, owner)?.get(element);
+    /// Returns the collection of a record in a store.
+    pub(super) const fn at<'a, S>(&'a self, store: &'a S, owner: &'a Key<'a>) -> OwnedEdges<'a, S> {
+        OwnedEdges {
+            side: self,
+            store,
+            owner,
         }
-        let is_there = self.list(store, owner)?.contains(element)?;
-        Ok(is_there.then_some(Value::Nil))
-    }
-
-    /// Adds an edge, or changes its attributes. Returns whether it is new.
-    pub(super) fn add<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        other: &Key<'_>,
-        attributes: &Value,
-    ) -> Result<bool> {
-        if self.owner_must_exist {
-            check_exists(store, &self.set, owner)?;
-        }
-        self.put_element(store, owner, element_of(other), attributes)
-    }
-
-    /// Adds an edge by its element, to a record that was checked. Returns whether it is new.
-    pub(super) fn put_element<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        element: Value,
-        attributes: &Value,
-    ) -> Result<bool> {
-        if self.has_attributes {
-            self.map(store, owner)?.put(element, attributes.clone())
-        } else {
-            self.list(store, owner)?.add(element)
-        }
-    }
-
-    /// Removes an edge. Returns whether it was there.
-    pub(super) fn remove<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        other: &Key<'_>,
-    ) -> Result<bool> {
-        self.remove_element(store, owner, &element_of(other))
-    }
-
-    /// Removes an edge by its element. Returns whether it was there.
-    pub(super) fn remove_element<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        element: &Value,
-    ) -> Result<bool> {
-        if self.has_attributes {
-            Ok(self.map(store, owner)?.remove(element)?.is_some())
-        } else {
-            self.list(store, owner)?.remove(element)
-        }
-    }
-
-    /// Deletes the whole collection of a record, with its companions.
-    pub(super) fn delete<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<()> {
-        if self.has_attributes {
-            self.map(store, owner)?.delete()?;
-        } else {
-            self.list(store, owner)?.delete()?;
-        }
-        Ok(())
-    }
-
-    /// Moves a sharded collection back into its record, if nothing is in it. Returns whether nothing is in the collection, sharded or not.
-    fn unshard_empty<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
-        if self.len(store, owner)? > 0 {
-            return Ok(false);
-        }
-        // Not deleted: others may add to its shards meanwhile.
-        if self.has_attributes {
-            self.map(store, owner)?.shards().deactivate()
-        } else {
-            self.list(store, owner)?.shards().deactivate()
-        }?;
-        Ok(true)
     }
 
     /// The condition that a record has no edge of this side, unless the collection is sharded.
@@ -239,6 +127,106 @@ impl RelationSide {
             let view = record.view();
             view.bin(&self.bin).is_some() || view.bin(SUBKEYS).is_some()
         })
+    }
+}
+
+/// The collection of one record, in a store.
+pub(super) struct OwnedEdges<'a, S> {
+    pub(super) side: &'a RelationSide,
+    pub(super) store: &'a S,
+    pub(super) owner: &'a Key<'a>,
+}
+
+impl<S: RecordStore> OwnedEdges<'_, S> {
+    pub(super) fn list(&self) -> Result<ShardedList<S::Records>> {
+        let RelationSide { set, bin, .. } = self.side;
+        let policy = &self.side.write_policy;
+        let list = ShardedList::new_with(self.store, set, self.owner, bin, policy)?;
+        Ok(list.policy(self.side.shard_policy))
+    }
+
+    pub(super) fn map(&self) -> Result<ShardedMap<S::Records>> {
+        let RelationSide { set, bin, .. } = self.side;
+        let policy = &self.side.write_policy;
+        let map = ShardedMap::new_with(self.store, set, self.owner, bin, policy)?;
+        Ok(map.policy(self.side.shard_policy))
+    }
+
+    /// Asks the collection for its shards, or changes them.
+    fn shards<T>(&self, act: fn(Shards<'_, S::Records>) -> Result<T>) -> Result<T> {
+        if self.side.has_attributes {
+            act(self.map()?.shards())
+        } else {
+            act(self.list()?.shards())
+        }
+    }
+
+    /// Returns whether the collection is sharded, or on its way there or back. One read.
+    pub(super) fn is_sharded(&self) -> Result<bool> {
+        let state = self.shards(|shards| shards.state())?;
+        Ok(state.shards > 0 || state.transition.is_some())
+    }
+
+    /// Returns the attributes of an edge by its element, nil where there are none; `None` if there is no such edge.
+    pub(super) fn get_element(&self, element: &Value) -> Result<Option<Value>> {
+        if self.side.has_attributes {
+            return self.map()?.get(element);
+        }
+        let is_there = self.list()?.contains(element)?;
+        Ok(is_there.then_some(Value::Nil))
+    }
+
+    /// Adds an edge, or changes its attributes. Returns whether it is new.
+    pub(super) fn add(&self, other: &Key<'_>, attributes: &Value) -> Result<bool> {
+        self.check_owner()?;
+        self.put_element(element_of(other), attributes)
+    }
+
+    /// Refuses an owner that does not exist, if it must.
+    pub(super) fn check_owner(&self) -> Result<()> {
+        if self.side.owner_must_exist {
+            check_exists(self.store, &self.side.set, self.owner)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds an edge by its element, to a record that was checked. Returns whether it is new.
+    pub(super) fn put_element(&self, element: Value, attributes: &Value) -> Result<bool> {
+        if self.side.has_attributes {
+            self.map()?.put(element, attributes.clone())
+        } else {
+            self.list()?.add(element)
+        }
+    }
+
+    /// Removes an edge. Returns whether it was there.
+    pub(super) fn remove(&self, other: &Key<'_>) -> Result<bool> {
+        self.remove_element(&element_of(other))
+    }
+
+    /// Removes an edge by its element. Returns whether it was there.
+    pub(super) fn remove_element(&self, element: &Value) -> Result<bool> {
+        if self.side.has_attributes {
+            Ok(self.map()?.remove(element)?.is_some())
+        } else {
+            self.list()?.remove(element)
+        }
+    }
+
+    /// Deletes the whole collection, with its companions.
+    pub(super) fn delete(&self) -> Result<()> {
+        self.shards(|mut shards| shards.delete()).map(drop)
+    }
+
+    /// Moves a sharded collection back into its record, if nothing is in it. Returns whether nothing is in the collection, sharded or not.
+    fn unshard_empty(&self) -> Result<bool> {
+        if self.len()? > 0 {
+            return Ok(false);
+        }
+        // Not deleted: others may add to its shards meanwhile.
+        self.shards(|mut shards| shards.deactivate())?;
+        Ok(true)
     }
 }
 
@@ -276,7 +264,7 @@ pub(super) fn delete_emptied<S: RecordStore>(
         return Ok(true);
     }
     for side in sides {
-        if !side.unshard_empty(store, key)? {
+        if !side.at(store, key).unshard_empty()? {
             return Ok(false);
         }
     }
@@ -286,7 +274,8 @@ pub(super) fn delete_emptied<S: RecordStore>(
     let is_root = read_one(&records, key, Some(&[SUBKEYS]))?
         .is_some_and(|found| found.view().bin(SUBKEYS).is_some());
     for side in sides {
-        if !is_root || side.is_sharded(store, key)? || side.len(store, key)? > 0 {
+        let edges = side.at(store, key);
+        if !is_root || edges.is_sharded()? || edges.len()? > 0 {
             return Ok(false);
         }
     }

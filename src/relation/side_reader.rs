@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::keys::{element_of, key_of, key_of_ref};
-use super::side::{RelationSide, SideEdge};
+use super::side::{OwnedEdges, RelationSide, SideEdge};
 use crate::operations::{lists, maps};
 use crate::shard::{Lists, Maps, SortedBin, pages};
 use crate::value::Value;
@@ -38,44 +38,34 @@ impl RelationSide {
             records: store.records(&self.set)?,
         })
     }
+}
 
+impl<S: RecordStore> OwnedEdges<'_, S> {
     /// As [`SideReader::get`].
-    pub(super) fn get<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        other: &Key<'_>,
-    ) -> Result<Option<Value>> {
-        self.reader(store)?.get(owner, other)
+    pub(super) fn get(&self, other: &Key<'_>) -> Result<Option<Value>> {
+        self.side.reader(self.store)?.get(self.owner, other)
     }
 
     /// As [`SideReader::len`].
-    pub(super) fn len<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<u64> {
-        self.reader(store)?.len(owner)
+    pub(super) fn len(&self) -> Result<u64> {
+        self.side.reader(self.store)?.len(self.owner)
     }
 
     /// As [`SideReader::page_after`].
-    pub(super) fn page_after<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        after: Option<&Key<'_>>,
-        limit: u64,
-    ) -> Result<Vec<SideEdge>> {
-        self.reader(store)?.page_after(owner, after, limit)
+    pub(super) fn page_after(&self, after: Option<&Key<'_>>, limit: u64) -> Result<Vec<SideEdge>> {
+        let reader = self.side.reader(self.store)?;
+        reader.page_after(self.owner, after, limit)
     }
 
-    /// Passes all edges of a record to `each`, a page at a time, in the order of their keys. Returns how many there were.
-    pub(super) fn each_page<S: RecordStore>(
+    /// Passes all edges to `each`, a page at a time, in the order of their keys. Returns how many there were.
+    pub(super) fn each_page(
         &self,
-        store: &S,
-        owner: &Key<'_>,
         mut each: impl FnMut(Vec<SideEdge>) -> Result<()>,
     ) -> Result<u64> {
-        let reader = self.reader(store)?;
+        let reader = self.side.reader(self.store)?;
         let mut edges = 0;
         let read = |after: Option<&SideEdge>, limit| {
-            reader.page_after(owner, after.map(|(key, _)| key), limit)
+            reader.page_after(self.owner, after.map(|(key, _)| key), limit)
         };
         for page in pages(read) {
             let page = page?;
@@ -103,11 +93,14 @@ impl NeighborKeys {
 }
 
 impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
+    pub(super) const fn at<'o>(&'o self, owner: &'o Key<'o>) -> OwnedEdges<'o, S> {
+        self.side.at(self.store, owner)
+    }
+
     /// Returns the attributes of an edge, nil where there are none; `None` if there is no such edge.
     pub(super) fn get(&self, owner: &Key<'_>, other: &Key<'_>) -> Result<Option<Value>> {
         let element = element_of(other);
-        let sharded =
-            |owner: &Key<'_>| self.side.get_element(self.store, owner, &element_of(other));
+        let sharded = |owner: &Key<'_>| self.at(owner).get_element(&element_of(other));
         let found = if self.side.has_attributes {
             let entry = MapReturnType::KeyValue;
             let operation = maps::get_by_key_list(&self.side.bin, vec![element], entry);
@@ -133,9 +126,9 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         };
         let len = self.ask(owner, &operation, count, |owner| {
             if self.side.has_attributes {
-                self.side.map(self.store, owner)?.len()
+                self.at(owner).map()?.len()
             } else {
-                self.side.list(self.store, owner)?.len()
+                self.at(owner).list()?.len()
             }
         })?;
         Ok(len.unwrap_or(0))
@@ -188,11 +181,11 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
         if self.side.has_attributes {
-            let entries = self.side.map(self.store, owner)?.page_from(start, limit)?;
+            let entries = self.at(owner).map()?.page_from(start, limit)?;
             let edge = |(key, attributes)| Ok((key_of(key)?, attributes));
             return entries.into_iter().map(edge).collect();
         }
-        let elements = self.side.list(self.store, owner)?.page_from(start, limit)?;
+        let elements = self.at(owner).list()?.page_from(start, limit)?;
         let edge = |element| Ok((key_of(element)?, Value::Nil));
         elements.into_iter().map(edge).collect()
     }

@@ -217,12 +217,12 @@ impl RelationSide {
         );
         for key in named {
             // The remains of a deleted collection name a root, too.
-            if !sharded.contains(&key) && self.is_sharded(store, &key)? {
+            if !sharded.contains(&key) && self.at(store, &key).is_sharded()? {
                 sharded.insert(key);
             }
         }
         for key in sharded {
-            let count = self.len(store, &key)?;
+            let count = self.at(store, &key).len()?;
             counts.stats.sharded += u64::from(count > 0);
             counts.note(Some(key), count);
         }

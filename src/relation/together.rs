@@ -2,7 +2,7 @@
 
 use super::address::{Address, element};
 use super::keys::element_of;
-use super::side::RelationSide;
+use super::side::{OwnedEdges, RelationSide};
 use super::writes::{patient, puts, replacing};
 use crate::expression::Expression;
 use crate::operations::{delete_all_bins, lists, maps};
@@ -112,11 +112,23 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         (self.records, call)
     }
 
-    fn has_changed(&self, result: &OperateResult) -> bool {
+    /// Returns how many elements the edit has changed, by its result; 1 for a record. Shards a collection that has grown too large.
+    pub(super) fn finish<S: RecordStore<Records = R>>(
+        &self,
+        store: &S,
+        result: &OperateResult,
+    ) -> u64 {
+        if let (Some(side), Some(added)) = (self.side, self.added) {
+            let elements = count(result, self.operations.len() - 1).unsigned_abs();
+            side.shard_large(store, self.records, (self.key, added), (result, elements));
+        }
         match self.reply {
-            EditReply::Changed => true,
-            EditReply::Grown => count(result, 0) < count(result, 1),
-            EditReply::Removed => count(result, 0) > 0,
+            EditReply::Changed => 1,
+            EditReply::Grown => {
+                let (before, behind) = (count(result, 0), count(result, 1));
+                behind.saturating_sub(before).max(0).unsigned_abs()
+            }
+            EditReply::Removed => count(result, 0).max(0).unsigned_abs(),
         }
     }
 }
@@ -158,12 +170,17 @@ impl RelationSide {
         &'a self,
         records: &'a R,
         owner: &'a Key<'a>,
-        keys: Vec<Value>,
+        keys: &[&'a Key<'a>],
     ) -> KnownEdit<'a, R> {
+        let added = keys.first().copied().map(Added::Key);
+        let keys = keys.iter().copied().map(element_of).collect();
         let append = lists::append_items(&Collection::list_policy(), &self.bin, keys);
         let operations = vec![lists::size(&self.bin), append];
         let (at, policy) = ((records, owner), self.unsharded_policy());
-        self.edit(at, policy, operations, EditReply::Grown)
+        KnownEdit {
+            added,
+            ..self.edit(at, policy, operations, EditReply::Grown)
+        }
     }
 
     /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.
@@ -243,7 +260,7 @@ impl RelationSide {
         let element = added.element();
         // The edges themselves are done: an obstacle is noted as a transition that was refused, and returned once a record
         // is full.
-        let added_again = store.atomically(|store| self.add_again(store, owner, &element));
+        let added_again = store.atomically(|store| self.at(store, owner).add_again(&element));
         if let Err(obstacle) = added_again {
             let (key, transition) = (owner.clone().into_owned(), ShardTransition::Activating);
             note_obstacle(
@@ -254,12 +271,14 @@ impl RelationSide {
             );
         }
     }
+}
 
+impl<S: RecordStore> OwnedEdges<'_, S> {
     /// Adds an element that a collection has again, if it still has it: others may have removed it. Added by the handle, it
     /// changes nothing but the shards.
-    fn add_again<S: RecordStore>(&self, store: &S, owner: &Key<'_>, element: &Value) -> Result<()> {
-        if let Some(attributes) = self.get_element(store, owner, element)? {
-            self.put_element(store, owner, element.clone(), &attributes)?;
+    fn add_again(&self, element: &Value) -> Result<()> {
+        if let Some(attributes) = self.get_element(element)? {
+            self.put_element(element.clone(), &attributes)?;
         }
         Ok(())
     }
@@ -289,15 +308,12 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
     match store.operate_together(&calls) {
         None => store.atomically(otherwise),
         Some(Ok(results)) => {
-            for (edit, result) in edits.iter().zip(&results) {
-                let (Some(side), Some(added)) = (edit.side, edit.added) else {
-                    continue;
-                };
-                let elements = count(result, edit.operations.len() - 1).unsigned_abs();
-                side.shard_large(store, edit.records, (edit.key, added), (result, elements));
+            let mut has_changed = false;
+            for (at, (edit, result)) in edits.iter().zip(&results).enumerate() {
+                let changed = edit.finish(store, result);
+                has_changed |= at == told && changed > 0;
             }
-            let told = edits.get(told).zip(results.get(told));
-            Ok(told.is_some_and(|(edit, result)| edit.has_changed(result)))
+            Ok(has_changed)
         }
         Some(Err(Error::WritesRefused { reasons })) => {
             let exists = |(_, error): &(usize, Error)| matches!(error, Error::ElementExists { .. });

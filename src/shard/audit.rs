@@ -257,10 +257,12 @@ fn judged(
         // By time, a bucket without a write is not there.
         Form::Other(_) => {
             for companion in &mut collection.companions {
-                companion.status = match is_old(companion) {
-                    true => ShardStatus::Stale,
-                    false if companion.bucket.is_some() => ShardStatus::Current,
-                    false => ShardStatus::Orphan,
+                companion.status = if is_old(companion) {
+                    ShardStatus::Stale
+                } else if companion.bucket.is_some() {
+                    ShardStatus::Current
+                } else {
+                    ShardStatus::Orphan
                 };
             }
             if !collection.in_transition {

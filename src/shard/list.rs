@@ -1,6 +1,6 @@
 //! `ShardedList`: an ordered list of unique elements, in one record or in many.
 
-use super::content::{Act, Collection, first, has_grown, number};
+use super::content::{Act, Collection, has_grown, number};
 use super::element_hash::hash_of;
 use super::sharded::Sharded;
 #[cfg(doc)]
@@ -66,10 +66,7 @@ impl<R: RecordSet> ShardedList<R> {
     pub fn remove(&self, element: &Value) -> Result<bool> {
         let count = ListReturnType::Count;
         let remove = lists::remove_by_value(self.handle.bin(), element.clone(), count);
-        let answer = self
-            .handle
-            .write(hash_of(element)?, Act::of_existing([remove]))?;
-        Ok(number(first(answer).as_ref()) > 0)
+        Ok(number(self.change(element, remove)?.as_ref()) > 0)
     }
 
     /// Returns whether an element is there. One operation, O(log N).
@@ -79,9 +76,6 @@ impl<R: RecordSet> ShardedList<R> {
     pub fn contains(&self, element: &Value) -> Result<bool> {
         let count = ListReturnType::Count;
         let find = lists::get_by_value(self.handle.bin(), element.clone(), count);
-        let answer = self
-            .handle
-            .find(hash_of(element)?, Act::of_existing([find]))?;
-        Ok(number(first(answer).as_ref()) > 0)
+        Ok(number(self.find(element, find)?.as_ref()) > 0)
     }
 }

@@ -2,7 +2,7 @@
 
 mod ranks;
 
-use super::content::{Act, ActValues, Collection, first, has_grown, number};
+use super::content::{Act, Collection, has_grown, number};
 use super::element_hash::hash_of;
 use super::sharded::Sharded;
 #[cfg(doc)]
@@ -63,8 +63,7 @@ impl<R: RecordSet> ShardedMap<R> {
     /// As for [`ShardedMap::put`].
     pub fn get(&self, key: &Value) -> Result<Option<Value>> {
         let get = maps::get_by_key_list(self.handle.bin(), vec![key.clone()], ENTRIES);
-        let answer = self.handle.find(hash_of(key)?, Act::of_existing([get]))?;
-        Ok(only_value(answer))
+        Ok(only_value(self.find(key, get)?))
     }
 
     /// Returns whether a key is there. One operation, O(log N).
@@ -73,8 +72,7 @@ impl<R: RecordSet> ShardedMap<R> {
     /// As for [`ShardedMap::put`].
     pub fn contains(&self, key: &Value) -> Result<bool> {
         let count = maps::get_by_key(self.handle.bin(), key.clone(), MapReturnType::Count);
-        let answer = self.handle.find(hash_of(key)?, Act::of_existing([count]))?;
-        Ok(number(first(answer).as_ref()) > 0)
+        Ok(number(self.find(key, count)?.as_ref()) > 0)
     }
 
     /// Removes a key. Returns the value that it had; `None` if it was not there. Costs as [`ShardedMap::put`].
@@ -83,17 +81,14 @@ impl<R: RecordSet> ShardedMap<R> {
     /// As for [`ShardedMap::put`].
     pub fn remove(&self, key: &Value) -> Result<Option<Value>> {
         let remove = maps::remove_by_key_list(self.handle.bin(), vec![key.clone()], ENTRIES);
-        let answer = self
-            .handle
-            .write(hash_of(key)?, Act::of_existing([remove]))?;
-        Ok(only_value(answer))
+        Ok(only_value(self.change(key, remove)?))
     }
 }
 
 const ENTRIES: MapReturnType = MapReturnType::KeyValue;
 
 /// The value of the one entry that was asked for.
-fn only_value(answer: Option<ActValues>) -> Option<Value> {
-    let entry = first(answer).map(Maps::items)?.into_iter().next();
+fn only_value(answer: Option<Value>) -> Option<Value> {
+    let entry = answer.map(Maps::items)?.into_iter().next();
     entry.map(|(_, value)| value)
 }

@@ -73,6 +73,18 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
         Shards::new(&self.handle)
     }
 
+    /// Asks the record that has an element.
+    pub(super) fn find(&self, element: &Value, operation: Operation) -> Result<Option<Value>> {
+        let act = Act::of_existing([operation]);
+        Ok(first(self.handle.find(hash_of(element)?, act)?))
+    }
+
+    /// Changes the record that has an element, if there is one.
+    pub(super) fn change(&self, element: &Value, operation: Operation) -> Result<Option<Value>> {
+        let act = Act::of_existing([operation]);
+        Ok(first(self.handle.write(hash_of(element)?, act)?))
+    }
+
     /// Asks every record of the collection the same, in one batch. Records without an answer are left out.
     pub(super) fn answers(&self, operation: Operation) -> Result<Vec<Value>> {
         let act = Act::of_existing([operation]);

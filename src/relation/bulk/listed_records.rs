@@ -2,26 +2,22 @@
 
 use std::collections::HashSet;
 
-use super::super::keys::element_of;
 use super::super::listed::ListedRecords;
-use super::super::together::{Added, KnownEdit, count};
+use super::super::together::KnownEdit;
+use super::super::within::Within;
 use super::{GroupAttempt, ItemState, ListedRecord, has_groups, in_groups};
 use crate::{Error, Key, RecordStore, Result};
 
-impl ListedRecords {
+impl<S: RecordStore> Within<'_, ListedRecords, S> {
     /// Writes records in place of earlier versions, and lists their keys, as one group, or as several where one would be too
     /// large. Returns how many keys are new. Where the store has no groups, each record is put by itself; so are records that
     /// refuse their group, those of a list that does, and those of a relation with owners that are there twice.
-    pub(in crate::relation) fn put_all<S: RecordStore>(
-        &self,
-        store: &S,
-        batch: &[ListedRecord<'_>],
-    ) -> Result<u64> {
-        let has_groups = has_groups(store, &[&self.side]);
+    pub(in crate::relation) fn put_all(&self, batch: &[ListedRecord<'_>]) -> Result<u64> {
+        let has_groups = has_groups(self.store, &[&self.side]);
         let attempt = |group: &[&ListedRecord<'_>]| {
             let twice = self.named_twice(group);
             if has_groups && twice.is_empty() {
-                self.put_group(store, group)
+                self.put_group(group)
             } else {
                 Ok(without(group, |record| {
                     !has_groups || twice.contains(&record.key)
@@ -29,7 +25,7 @@ impl ListedRecords {
             }
         };
         in_groups(batch, attempt, |record| {
-            self.put(store, &record.owner, &record.key, &record.bins)
+            self.put(&record.owner, &record.key, &record.bins)
         })
     }
 
@@ -45,11 +41,8 @@ impl ListedRecords {
     }
 
     /// Writes a group.
-    fn put_group<S: RecordStore>(
-        &self,
-        store: &S,
-        group: &[&ListedRecord<'_>],
-    ) -> Result<GroupAttempt> {
+    fn put_group(&self, group: &[&ListedRecord<'_>]) -> Result<GroupAttempt> {
+        let store = self.store;
         let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
         let mut by_owner: Vec<&ListedRecord<'_>> = group.to_vec();
         by_owner.sort_by(|a, b| a.owner.cmp(&b.owner));
@@ -61,9 +54,8 @@ impl ListedRecords {
                 .if_there(self.is_of(&record.owner))
         });
         let listed = lists.iter().filter_map(|of_owner| {
-            let keys = of_owner.iter().map(|record| element_of(&record.key));
-            let owner = &of_owner.first()?.owner;
-            Some(self.side.listing(&owners, owner, keys.collect()))
+            let keys: Vec<&Key<'_>> = of_owner.iter().map(|record| &record.key).collect();
+            Some(self.side.listing(&owners, &of_owner.first()?.owner, &keys))
         });
         let edits: Vec<_> = replaced.chain(listed).collect();
         let calls: Vec<_> = edits.iter().map(KnownEdit::call).collect();
@@ -85,16 +77,9 @@ impl ListedRecords {
             }
             Err(error) => return Err(error),
         };
-        let mut new = 0;
-        let firsts = lists.iter().filter_map(|of_owner| of_owner.first());
-        for (first, result) in firsts.zip(results.iter().skip(group.len())) {
-            let (before, behind) = (count(result, 0), count(result, 1));
-            new += behind.saturating_sub(before).unsigned_abs();
-            let edge = (&first.owner, Added::Key(&first.key));
-            self.side
-                .shard_large(store, &owners, edge, (result, behind.unsigned_abs()));
-        }
-        Ok(GroupAttempt::Written(new))
+        let of_lists = edits.iter().zip(&results).skip(group.len());
+        let new = of_lists.map(|(edit, result)| edit.finish(store, result));
+        Ok(GroupAttempt::Written(new.sum()))
     }
 }
 

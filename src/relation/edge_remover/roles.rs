@@ -23,8 +23,7 @@ const GUARDED_GRAPH_SIDES: usize = 2;
 pub(super) struct RelationRole<'d> {
     pub(super) relation: &'d RelationDeclaration,
     pub(super) rule: OnDelete,
-    /// The set of the record.
-    pub(super) set: &'d str,
+    pub(super) record: &'d Address,
     pub(super) kind: RoleKind<'d>,
 }
 
@@ -79,23 +78,23 @@ pub(super) enum RemovedEdge {
 }
 
 impl RemovedEdge {
-    /// Removes the edge at the record of this key, which has this role.
+    /// Removes the edge at the record with this role.
     pub(super) fn remove_from_own(
         &self,
         role: &RelationRole<'_>,
         transaction: &Transaction<'_>,
-        key: &Key<'_>,
     ) -> Result<()> {
+        let key = &role.record.key;
         match (self, &role.kind) {
             (Self::Key(other), RoleKind::Pair { own, .. }) => {
-                own.remove(transaction, key, other)?;
+                own.at(transaction, key).remove(other)?;
             }
             (Self::Link(link), RoleKind::Linking { own }) => {
-                own.list(transaction, key)?.remove(link)?;
+                own.at(transaction, key).remove_element(link)?;
             }
             // Another writer may have put it back to this record since.
-            (Self::Foreign(other), _) if !role.goes_with(transaction, key, other)? => {
-                role.strike(transaction, key, other)?;
+            (Self::Foreign(other), _) if !role.goes_with(transaction, other)? => {
+                role.strike(transaction, other)?;
             }
             _ => {}
         }
@@ -115,7 +114,7 @@ pub(super) fn roles_of<'d>(
             roles.push(RelationRole {
                 relation,
                 rule: rule_of(relation),
-                set: &record.set,
+                record,
                 kind,
             });
         };
@@ -239,20 +238,16 @@ impl RelationRole<'_> {
 
     /// Takes a record that is gone off the list of this one, where it may have been listed without being there. Returns whether
     /// it was listed.
-    pub(super) fn strike<S: RecordStore>(
-        &self,
-        store: &S,
-        key: &Key<'_>,
-        gone: &Address,
-    ) -> Result<bool> {
+    pub(super) fn strike<S: RecordStore>(&self, store: &S, gone: &Address) -> Result<bool> {
+        let key = &self.record.key;
         match &self.kind {
             RoleKind::Listing { own, to } if *to.set == *gone.set => {
-                own.remove(store, key, &gone.key)
+                own.at(store, key).remove(&gone.key)
             }
             RoleKind::Node { edge_set, edges } if **edges == *gone.set => {
                 let (source, target) = edge_keys()?.parse(&gone.key)?;
                 if Key::from(source) == *key {
-                    edge_set.remove(store, key, &target.into())
+                    edge_set.at(store, key).remove(&target.into())
                 } else {
                     Ok(false)
                 }
@@ -265,14 +260,14 @@ impl RelationRole<'_> {
     pub(super) fn goes_with<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
-        key: &Key<'_>,
         part: &Address,
     ) -> Result<bool> {
+        let key = &self.record.key;
         match &self.kind {
             RoleKind::Listing { own, to }
                 if *to.set == *part.set && self.rule == OnDelete::Cascade =>
             {
-                let is_listed = own.get(store, key, &part.key)?.is_some();
+                let is_listed = own.at(store, key).get(&part.key)?.is_some();
                 Ok(is_listed
                     && to
                         .which(store, key, vec![part.key.clone()])?
@@ -293,13 +288,14 @@ impl RelationRole<'_> {
     pub(super) fn is_referred_to<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
-        key: &Key<'_>,
         done: &HashSet<Address>,
     ) -> Result<bool> {
         match &self.kind {
-            RoleKind::Listed { list, owner } => Ok(list.get(store, owner, key)?.is_some()),
+            RoleKind::Listed { list, owner } => {
+                Ok(list.at(store, owner).get(&self.record.key)?.is_some())
+            }
             RoleKind::ReferredBy { .. } | RoleKind::Node { .. } => {
-                let edges = self.some_edges(store, key, done.len() + 1)?;
+                let edges = self.some_edges(store, done.len() + 1)?;
                 let is_done = |edge: &RemovedEdge| matches!(edge, RemovedEdge::Record(other) if done.contains(other));
                 Ok(!edges.iter().all(is_done))
             }
@@ -311,14 +307,15 @@ impl RelationRole<'_> {
     pub(super) fn count<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
-        key: &Key<'_>,
     ) -> Result<u64> {
         match &self.kind {
             RoleKind::ReferredBy { .. } | RoleKind::Node { .. } => {
-                let found = self.some_edges(store, key, BATCH as usize)?;
+                let found = self.some_edges(store, BATCH as usize)?;
                 Ok(found.len() as u64)
             }
-            _ => self.own().map_or(Ok(0), |own| own.len(store, key)),
+            _ => self
+                .own()
+                .map_or(Ok(0), |own| own.at(store, &self.record.key).len()),
         }
     }
 
@@ -326,9 +323,9 @@ impl RelationRole<'_> {
     pub(super) fn some_edges<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
-        key: &Key<'_>,
         limit: usize,
     ) -> Result<Vec<RemovedEdge>> {
+        let key = &self.record.key;
         let record = |set: &str| {
             let set: Box<str> = set.into();
             move |key| {
@@ -340,7 +337,7 @@ impl RelationRole<'_> {
         };
         match &self.kind {
             RoleKind::Pair { own, .. } => {
-                let page = own.page_after(store, key, None, limit as u64)?;
+                let page = own.at(store, key).page_after(None, limit as u64)?;
                 Ok(page
                     .into_iter()
                     .map(|(key, _)| RemovedEdge::Key(key))
@@ -348,12 +345,12 @@ impl RelationRole<'_> {
             }
             RoleKind::Linking { own } => {
                 use std::ops::Bound::Unbounded;
-                let links = own.list(store, key)?;
+                let links = own.at(store, key).list()?;
                 let links = links.range(Unbounded, Unbounded, limit as u64)?;
                 Ok(links.into_iter().map(RemovedEdge::Link).collect())
             }
             RoleKind::Listing { own, to } if self.rule == OnDelete::Cascade => {
-                let page = own.page_after(store, key, None, limit as u64)?;
+                let page = own.at(store, key).page_after(None, limit as u64)?;
                 let keys: Vec<Key<'static>> = page.into_iter().map(|(key, _)| key).collect();
                 let belong = to.which(store, key, keys.clone())?;
                 let edge = |(key, belongs): (Key<'static>, bool)| {
@@ -391,7 +388,7 @@ pub(in crate::relation) fn edges_of_node<S: RecordStore<Records: IndexedRecordSe
         return Ok(Vec::new());
     };
     let keys = edge_keys()?;
-    let listed = edge_set.page_after(store, key, None, limit as u64)?;
+    let listed = edge_set.at(store, key).page_after(None, limit as u64)?;
     let mut found: Vec<Key<'static>> = listed
         .into_iter()
         .filter_map(|(target, _)| match target {

@@ -78,7 +78,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let (side, records) = (schema.side(map), self.store.records(&schema.edges)?);
         let bins = schema.sort_bins();
         let bins: Vec<&str> = bins.iter().map(String::as_str).chain([REMOVED]).collect();
-        let degree = side.each_page(&self.store, node, |page| {
+        let degree = side.at(&self.store, node).each_page(|page| {
             let edges = page
                 .iter()
                 .map(|(element, _)| schema.edge_of(map, node, element));

@@ -43,20 +43,19 @@ impl EdgeEntry {
 
     /// Whether the map has it, with its value.
     pub(super) fn is_there<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
-        let found = schema
-            .side(self.map)
-            .get(store, &self.node, &self.element)?;
+        let side = schema.side(self.map);
+        let found = side.at(store, &self.node).get(&self.element)?;
         Ok(found.as_ref() == Some(&self.value))
     }
 
     fn add<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
         let side = schema.side(self.map);
-        side.add(store, &self.node, &self.element, &self.value)
+        side.at(store, &self.node).add(&self.element, &self.value)
     }
 
     fn remove<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
         let side = schema.side(self.map);
-        side.remove(store, &self.node, &self.element)
+        side.at(store, &self.node).remove(&self.element)
     }
 }
 
@@ -215,7 +214,7 @@ fn text_of(key: &Key<'_>) -> String {
 }
 
 /// Returns the least text above all that begin with this one.
-fn behind(prefix: &str) -> String {
+pub(super) fn behind(prefix: &str) -> String {
     let mut rest = prefix.to_owned();
     while let Some(last) = rest.pop() {
         // Surrogates are no characters.
@@ -306,16 +305,6 @@ pub(super) struct IncomingRange<'q> {
 }
 
 impl IncomingRange<'_> {
-    pub(super) fn all(&self) -> (String, String) {
-        self.begins_with("")
-    }
-
-    pub(super) fn begins_with(&self, sort_key: &str) -> (String, String) {
-        let from = incoming_prefix(self.edge_type, self.at, sort_key);
-        let to = behind(&from);
-        (from, to)
-    }
-
     /// Where the edges with this sort key begin.
     pub(super) fn first_of(&self, sort_key: &str) -> String {
         incoming_prefix(self.edge_type, self.at, sort_key)
@@ -459,11 +448,12 @@ mod tests {
                 let is_in = |(from, to): (String, String)| from <= one_key && one_key < to;
                 let equal = (range.first_of(other), range.behind_all_of(other));
                 assert_eq!(is_in(equal), one == other, "{what}");
-                assert_eq!(
-                    is_in(range.begins_with(other)),
-                    one.starts_with(other),
-                    "{what}"
-                );
+                let end = match &*behind(other) {
+                    "" => behind(&range.first_of("")),
+                    end => range.first_of(end),
+                };
+                let with_prefix = (range.first_of(other), end);
+                assert_eq!(is_in(with_prefix), one.starts_with(other), "{what}");
                 assert_eq!(one_key >= range.first_of(other), one >= other, "{what}");
                 assert_eq!(one_key >= range.behind_all_of(other), one > other, "{what}");
             }

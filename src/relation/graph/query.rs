@@ -5,13 +5,13 @@ use std::ops::{Bound, RangeBounds};
 
 use serde::de::DeserializeOwned;
 
-use super::entries::IncomingRange;
+use super::entries::{IncomingRange, behind};
 use super::schema::{
     EDGE_SET, EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin, source_index, target_index,
 };
 use crate::record::{Record, SUBKEYS};
 use crate::relation::keys::element_of;
-use crate::shard::in_pages;
+use crate::shard::{in_pages, value_of};
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
 /// How many edges of a node with a sharded edge set are shown.
@@ -25,26 +25,10 @@ pub struct EdgeQuery<'g, S> {
     schema: &'g Schema,
     target: Key<'static>,
     sort: usize,
-    range: SortRange,
+    /// The bounds of sort keys.
+    range: (Bound<Value>, Bound<Value>),
     limit: usize,
     after: Option<Box<str>>,
-}
-
-/// The condition on a sort key.
-#[derive(Clone, Debug)]
-enum SortRange {
-    BeginsWith(Value),
-    Between(Bound<Value>, Bound<Value>),
-}
-
-impl SortRange {
-    /// The bounds that a further condition narrows: none of a prefix, which it replaces.
-    fn bounds(&self) -> (Bound<&Value>, Bound<&Value>) {
-        match self {
-            Self::Between(from, to) => (from.as_ref(), to.as_ref()),
-            Self::BeginsWith(_) => (Bound::Unbounded, Bound::Unbounded),
-        }
-    }
 }
 
 /// A query for the edges that begin at a node, by type and then by the nodes that they lead to. From
@@ -102,7 +86,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
             schema,
             target,
             sort: 0,
-            range: SortRange::Between(Bound::Unbounded, Bound::Unbounded),
+            range: (Bound::Unbounded, Bound::Unbounded),
             limit: 100,
             after: None,
         }
@@ -116,51 +100,43 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
 
     /// Only edges with this sort key.
     pub fn equal(mut self, sort_key: &str) -> Self {
-        self.range = SortRange::Between(
-            Bound::Included(sort_key.into()),
-            Bound::Included(sort_key.into()),
-        );
+        let equal = Bound::Included(Value::from(sort_key));
+        self.range = (equal.clone(), equal);
         self
     }
 
     /// Only edges whose sort key begins with this text: `2020-07` finds a month's.
     pub fn begins_with(mut self, prefix: &str) -> Self {
-        self.range = SortRange::BeginsWith(prefix.into());
+        let end = match &*behind(prefix) {
+            "" => Bound::Unbounded,
+            end => Bound::Excluded(end.into()),
+        };
+        self.range = (Bound::Included(prefix.into()), end);
         self
     }
 
     /// Only edges with a sort key of this range.
     pub fn between<'k>(mut self, sort_keys: impl RangeBounds<&'k str>) -> Self {
         let value = |bound: Bound<&&str>| bound.map(|sort_key| Value::from(*sort_key));
-        self.range =
-            SortRange::Between(value(sort_keys.start_bound()), value(sort_keys.end_bound()));
+        self.range = (value(sort_keys.start_bound()), value(sort_keys.end_bound()));
         self
     }
 
     /// Only edges with this sort key or a greater one: `400-` finds `400-CONTRIBUTOR` and `500-LEAD`. Narrows the range of
-    /// [`EdgeQuery::equal`], [`EdgeQuery::between`] and [`EdgeQuery::less_than`], if one is asked for.
+    /// [`EdgeQuery::equal`], [`EdgeQuery::begins_with`], [`EdgeQuery::between`] and [`EdgeQuery::less_than`], if one is asked
+    /// for.
     pub fn at_least(mut self, sort_key: &str) -> Self {
-        let (from, to) = self.range.bounds();
-        let from = match from {
-            Bound::Included(first) | Bound::Excluded(first) if first.as_str() > Some(sort_key) => {
-                from.map(Clone::clone)
-            }
-            _ => Bound::Included(sort_key.into()),
-        };
-        self.range = SortRange::Between(from, to.map(Clone::clone));
+        if value_of(self.range.0.as_ref()).is_none_or(|first| first.as_str() <= Some(sort_key)) {
+            self.range.0 = Bound::Included(sort_key.into());
+        }
         self
     }
 
     /// Only edges with a smaller sort key. Narrows the range as [`EdgeQuery::at_least`] does.
     pub fn less_than(mut self, sort_key: &str) -> Self {
-        let (from, to) = self.range.bounds();
-        let to = match to {
-            Bound::Included(last) | Bound::Excluded(last) if last.as_str() < Some(sort_key) => {
-                to.map(Clone::clone)
-            }
-            _ => Bound::Excluded(sort_key.into()),
-        };
-        self.range = SortRange::Between(from.map(Clone::clone), to);
+        if value_of(self.range.1.as_ref()).is_none_or(|last| last.as_str() >= Some(sort_key)) {
+            self.range.1 = Bound::Excluded(sort_key.into());
+        }
         self
     }
 
@@ -185,14 +161,11 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         if schema.keeps_edge_maps {
             return schema.named(self.sources_by_map());
         }
-        let range = match &self.range {
-            SortRange::BeginsWith(prefix) => IndexRange::BeginsWith(prefix),
-            SortRange::Between(from, to) => IndexRange::Between(from.as_ref(), to.as_ref()),
-        };
+        let (from, to) = &self.range;
         let page = self.store.records(&schema.edges)?.query_keys(&IndexQuery {
             index: &target_index(schema.name(), self.sort),
             equal: &[element_of(&self.target)],
-            range,
+            range: IndexRange::Between(from.as_ref(), to.as_ref()),
             limit: self.limit,
             after: self.after.as_deref(),
         });
@@ -212,22 +185,15 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
             at: self.sort,
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (first, end) = match &self.range {
-            SortRange::BeginsWith(prefix) => range.begins_with(&text(prefix)),
-            SortRange::Between(from, to) => {
-                let (first, end) = range.all();
-                let first = match from {
-                    Bound::Included(from) => range.first_of(&text(from)),
-                    Bound::Excluded(from) => range.behind_all_of(&text(from)),
-                    Bound::Unbounded => first,
-                };
-                let end = match to {
-                    Bound::Included(to) => range.behind_all_of(&text(to)),
-                    Bound::Excluded(to) => range.first_of(&text(to)),
-                    Bound::Unbounded => end,
-                };
-                (first, end)
-            }
+        let first = match &self.range.0 {
+            Bound::Included(from) => range.first_of(&text(from)),
+            Bound::Excluded(from) => range.behind_all_of(&text(from)),
+            Bound::Unbounded => range.first_of(""),
+        };
+        let end = match &self.range.1 {
+            Bound::Included(to) => range.behind_all_of(&text(to)),
+            Bound::Excluded(to) => range.first_of(&text(to)),
+            Bound::Unbounded => behind(&range.first_of("")),
         };
         let map = EdgeMap::Incoming;
         let after = self.after.as_deref();
@@ -311,7 +277,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         targets: &mut BTreeSet<NodeId>,
     ) -> Result<()> {
         let schema = self.schema;
-        let map = schema.edge_set().map(self.store, &schema.node_key(id)?)?;
+        let map = schema
+            .edge_set()
+            .at(self.store, &schema.node_key(id)?)
+            .map()?;
         for edge_type in schema.edge_types.iter().filter(|it| it.is_in_edge_set()) {
             for kind in types {
                 let (first, behind) = schema.targets_of_type(edge_type, kind);
@@ -336,7 +305,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         let mut entries = match record.get(EDGE_SET) {
             Some(Value::Map(map)) => return Ok((schema.edges_in(map.into_entries())?, false)),
             _ if record.view().bin(SUBKEYS).is_some() => {
-                let map = schema.edge_set().map(self.store, &schema.node_key(id)?)?;
+                let map = schema
+                    .edge_set()
+                    .at(self.store, &schema.node_key(id)?)
+                    .map()?;
                 schema.named(map.page(0, SHARDED_EDGES_SHOWN as u64 + 1))?
             }
             _ => Vec::new(),
@@ -483,7 +455,7 @@ impl Schema {
         (first, after, end): (&str, Option<&str>, &str),
         limit: usize,
     ) -> Result<Vec<(Value, Value)>> {
-        let map = self.side(map).map(store, &self.node_key(node)?)?;
+        let map = self.side(map).at(store, &self.node_key(node)?).map()?;
         let (first, after, end) = (Value::from(first), after.map(Value::from), Value::from(end));
         let from = match &after {
             Some(after) => Bound::Excluded(after),

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::{EdgeSides, ManyToMany};
+use super::ManyToMany;
+use super::RelationEnd::{self, Source, Target};
 use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
-use crate::relation::side::{RelationSide, SideEdge};
+use crate::relation::side::SideEdge;
 use crate::{Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
@@ -21,27 +22,18 @@ impl<S: RecordStore> ManyToMany<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
-        let EdgeSides {
-            targets, sources, ..
-        } = &self.edges;
         Auditor::run(repair, &mut observe, |auditor| {
-            for (side, other) in [(targets, sources), (sources, targets)] {
-                let checked = self.verify_side(auditor, (side, other));
-                checked.map_err(|error| self.edges.failed(side, error))?;
-            }
-            Ok(())
+            let mut ends = RelationEnd::BOTH.into_iter();
+            ends.try_for_each(|end| self.edges.named(end, self.verify_end(auditor, end)))
         })
     }
 
-    fn verify_side(
-        &self,
-        auditor: &mut Auditor<'_>,
-        (side, other): (&RelationSide, &RelationSide),
-    ) -> Result<()> {
+    fn verify_end(&self, auditor: &mut Auditor<'_>, end: RelationEnd) -> Result<()> {
+        let side = self.edges.side(end);
         let owners = || side.owners(&self.store);
         auditor.each(owners, true, |auditor, owner| {
-            let degree = side.each_page(&self.store, &owner, |page| {
-                for fault in self.faults_of(&owner, &page, (side, other))? {
+            let degree = side.at(&self.store, &owner).each_page(|page| {
+                for fault in self.faults_of(&owner, &page, end)? {
                     auditor.note_fault(fault, |fault| self.repair(fault))?;
                 }
                 Ok(())
@@ -56,31 +48,30 @@ impl<S: RecordStore> ManyToMany<S> {
         &self,
         owner: &Key<'static>,
         page: &[SideEdge],
-        (side, other): (&RelationSide, &RelationSide),
+        end: RelationEnd,
     ) -> Result<Vec<RelationFault>> {
-        let is_source = self.edges.is_of_sources(side);
+        let other = self.edges.side(end.other());
         let neighbors: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
         let mutual = other.reader(&self.store)?.each_has(&neighbors, owner)?;
         let mut faults = Vec::new();
         for ((neighbor, attributes), has) in page.iter().zip(mutual) {
-            let (source, target) = if is_source {
-                (owner.clone(), neighbor.clone())
-            } else {
-                (neighbor.clone(), owner.clone())
+            let (source, target) = match end {
+                Source => (owner.clone(), neighbor.clone()),
+                Target => (neighbor.clone(), owner.clone()),
             };
-            match (has, is_source) {
+            match (has, end) {
                 (None, _) => faults.push(RelationFault::Dangling {
                     from: owner.clone(),
                     to: neighbor.clone(),
                 }),
-                (Some(false), true) => {
+                (Some(false), Source) => {
                     faults.push(RelationFault::MissingAtTarget { source, target })
                 }
-                (Some(false), false) => {
+                (Some(false), Target) => {
                     faults.push(RelationFault::MissingAtSource { source, target });
                 }
-                (Some(true), true) if side.has_attributes => {
-                    let theirs = other.get(&self.store, neighbor, owner)?;
+                (Some(true), Source) if other.has_attributes => {
+                    let theirs = other.at(&self.store, neighbor).get(owner)?;
                     if theirs.is_some_and(|theirs| theirs != *attributes) {
                         faults.push(RelationFault::AttributesDiffer { source, target });
                     }
@@ -109,11 +100,8 @@ impl<S: RecordStore> ManyToMany<S> {
         let mut removed = false;
         let [as_source, _] = self.edges.ends(from, to, &Value::Nil).ends;
         let [_, as_target] = self.edges.ends(to, from, &Value::Nil).ends;
-        for (end, other) in [
-            (as_source, &self.edges.sources),
-            (as_target, &self.edges.targets),
-        ] {
-            let to = (&*other.set, to);
+        for (end, other) in [(as_source, Target), (as_target, Source)] {
+            let to = (&*self.edges.side(other).set, to);
             removed |= self.store.atomically(|store| end.prune(store, to))?;
         }
         Ok(removed)

@@ -129,18 +129,14 @@ impl<S: RecordStore> ManyToMany<S> {
     fn writer(&self) -> Result<EdgeWriter<'_, S>> {
         Ok(EdgeWriter {
             store: &self.store,
-            sides: [&self.edges.targets, &self.edges.sources],
+            sides: self.edges.sides.each_ref(),
             records: self.both_records()?,
         })
     }
 
     fn named<T>(&self, result: Result<T>) -> Result<T> {
-        let EdgeSides {
-            name,
-            targets,
-            sources,
-            ..
-        } = &self.edges;
+        let EdgeSides { name, sides, .. } = &self.edges;
+        let [targets, sources] = sides;
         result.map_err(|error| error.in_relation(name, format!("{targets} and {sources}")))
     }
 }

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::ManyToMany;
+use super::{ManyToMany, RelationEnd};
 #[cfg(doc)]
 use crate::Error;
 use crate::relation::keys::{Related, read_related};
-use crate::relation::side::{RelationSide, SideEdge};
+use crate::relation::side::SideEdge;
 use crate::relation::side_reader::{NeighborKeys, SideReader};
 use crate::shard::{ElementSortKey, in_pages};
 use crate::{Key, RecordStore, Result, Value};
@@ -22,15 +22,16 @@ use crate::{Key, RecordStore, Result, Value};
 #[derive(Clone, Debug)]
 pub struct Neighbors<'r, S: RecordStore> {
     relation: &'r ManyToMany<S>,
-    side: &'r RelationSide,
+    /// The end of the edges that the owner is.
+    end: RelationEnd,
     owner: Key<'static>,
 }
 
 impl<'r, S: RecordStore> Neighbors<'r, S> {
-    pub(super) fn new(relation: &'r ManyToMany<S>, side: &'r RelationSide, owner: Key<'_>) -> Self {
+    pub(super) fn new(relation: &'r ManyToMany<S>, end: RelationEnd, owner: Key<'_>) -> Self {
         Self {
             relation,
-            side,
+            end,
             owner: owner.into_owned(),
         }
     }
@@ -115,12 +116,10 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     }
 
     fn read(&self, edges: Vec<SideEdge>, bins: Option<&[&str]>) -> Result<Vec<Related>> {
-        let other = self.other_side();
-        let related = self
-            .relation
-            .reader(other)
-            .and_then(|side| read_related(side.records, edges, bins));
-        related.map_err(|error| self.relation.edges.failed(other, error))
+        let other = self.end.other();
+        let records = self.relation.records(other);
+        let related = records.and_then(|records| read_related(records, edges, bins));
+        self.relation.edges.named(other, related)
     }
 
     /// Returns the first `limit` keys greater than `after` that are among these neighbors and among `other`'s: common
@@ -165,7 +164,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     pub fn greatest(&self, limit: usize) -> Result<Vec<(Key<'static>, Value)>> {
         let mut kept: BTreeMap<(Reverse<ElementSortKey>, Key<'static>), Value> = BTreeMap::new();
         self.read_side(|side| {
-            (side.side).each_page(side.store, &self.owner, |page| {
+            side.at(&self.owner).each_page(|page| {
                 for (key, attributes) in page {
                     let sorted_by = Reverse(ElementSortKey::of(&attributes)?);
                     kept.insert((sorted_by, key), attributes);
@@ -209,21 +208,12 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         })
     }
 
-    fn other_side(&self) -> &'r RelationSide {
-        let edges = &self.relation.edges;
-        if edges.is_of_sources(self.side) {
-            &edges.sources
-        } else {
-            &edges.targets
-        }
-    }
-
     /// Reads this side; errors bear its name.
     fn read_side<T>(
         &self,
         read: impl FnOnce(SideReader<'r, S, &'r S::Records>) -> Result<T>,
     ) -> Result<T> {
-        let read = self.relation.reader(self.side).and_then(read);
-        read.map_err(|error| self.relation.edges.failed(self.side, error))
+        let read = self.relation.reader(self.end).and_then(read);
+        self.relation.edges.named(self.end, read)
     }
 }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use super::OneToMany;
 use super::place::ChildPlace;
 use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::within::within;
 use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
@@ -28,7 +29,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             // What the former layout finds besides has not been moved yet.
             let first = usize::from(self.former_has_all());
             for place in self.places().skip(first) {
-                let parents = || self.named(place, place.all_parents(&self.store));
+                let parents = || self.named(place, self.children(place).all_parents());
                 auditor.each(parents, false, |auditor, parent| {
                     self.named(place, self.verify_parent(place, &parent, auditor))
                 })?;
@@ -39,8 +40,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             let is_listed = is_key_list(place) && !is_moving;
             let named = || self.named(place, self.named_parents(is_listed));
             auditor.each(named, false, |auditor, (parent, child)| {
-                let listed = &place.listed;
-                let checked = listed.verify_record(&self.store, &parent, child, auditor);
+                let listed = within(&place.listed, &self.store);
+                let checked = listed.verify_record(&parent, child, auditor);
                 self.named(place, checked)
             })
         })
@@ -53,9 +54,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         auditor: &mut Auditor<'_>,
     ) -> Result<()> {
         if place.layout.is_key_list() {
-            place.listed.verify(&self.store, parent, auditor)?;
+            within(&place.listed, &self.store).verify(parent, auditor)?;
         } else {
-            auditor.note_record(parent, place.count(&self.store, parent)?);
+            auditor.note_record(parent, self.children(place).count(parent)?);
         }
         let is_former = self
             .former
@@ -65,7 +66,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             return Ok(());
         }
         let looked_at = self.each_child(place, parent, |child| {
-            if self.current.get(&self.store, parent, &child)?.is_some() {
+            if self.children(&self.current).get(parent, &child)?.is_some() {
                 let twice = RelationFault::Twice {
                     parent: parent.clone(),
                     key: child.clone(),
@@ -84,7 +85,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
-        place.each_named(&self.store, bin, |parent, child| {
+        self.children(place).each_named(bin, |parent, child| {
             found.extend(child.key().map(|child| (parent, child.into_owned())));
         })?;
         Ok(found)

@@ -54,7 +54,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 batch
                     .iter()
                     .try_for_each(|child| self.check_bins(&child.bins))?;
-                return self.named(place, place.listed.put_all(&self.store, batch));
+                return self.named(place, self.children(place).listed().put_all(batch));
             }
             for child in batch {
                 self.put_bins(&child.owner, &child.key, &child.bins)?;

@@ -59,12 +59,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     fn some_children(&self, parent: &Key<'_>) -> Result<Vec<Key<'static>>> {
         for place in self.places() {
             let found = match place.layout.parent_bin() {
-                Some(_) => place
-                    .side()
-                    .page_after(&self.store, parent, None, CHILDREN_AT_ONCE as u64)
+                Some(_) => (self.children(place).edges(parent))
+                    .page_after(None, CHILDREN_AT_ONCE as u64)
                     .map(|page| page.into_iter().map(|(key, _)| key).collect()),
-                None => place
-                    .page(&self.store, parent, None, CHILDREN_AT_ONCE)
+                None => (self.children(place).page(parent, None, CHILDREN_AT_ONCE))
                     .map(|(page, _)| page.into_iter().map(|(key, _)| key).collect()),
             };
             let found: Vec<_> = self.named(place, found)?;

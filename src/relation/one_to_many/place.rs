@@ -9,7 +9,8 @@ use crate::error::if_there;
 use crate::record::{Record, converted};
 use crate::relation::keys::{element_of, key_of, pages_of_index, read_one};
 use crate::relation::listed::ListedRecords;
-use crate::relation::side::{RelationSide, check_exists};
+use crate::relation::side::{OwnedEdges, RelationSide};
+use crate::relation::within::{Within, within};
 use crate::relation::writes::{delete_member, names, puts, replacing};
 use crate::{
     Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore,
@@ -111,82 +112,78 @@ impl ChildPlace {
         }
         Ok(bins)
     }
+}
 
-    pub(super) fn put<S: RecordStore>(
-        &self,
-        store: &S,
-        parent: &Key<'_>,
-        child: &Key<'_>,
-        bins: &Bins,
-    ) -> Result<()> {
+impl<S: RecordStore> Within<'_, ChildPlace, S> {
+    pub(super) fn records(&self) -> Result<S::Records> {
+        self.store.records(self.children())
+    }
+
+    /// The collection of a parent.
+    pub(super) fn edges<'o>(&'o self, parent: &'o Key<'o>) -> OwnedEdges<'o, S> {
+        self.side().at(self.store, parent)
+    }
+
+    pub(super) fn listed(&self) -> Within<'_, ListedRecords, S> {
+        within(&self.part.listed, self.store)
+    }
+
+    pub(super) fn put(&self, parent: &Key<'_>, child: &Key<'_>, bins: &Bins) -> Result<()> {
         let stored = self.stored(parent, bins)?;
         match &self.layout {
             Layout::KeyList { .. } => {
-                self.listed.put(store, parent, child, &stored)?;
+                self.listed().put(parent, child, &stored)?;
             }
             Layout::Consolidated { .. } => {
-                self.side().add(store, parent, child, &converted(bins)?)?;
+                self.edges(parent).add(child, &converted(bins)?)?;
             }
             Layout::Reference { .. } => {
-                let records = store.records(self.children())?;
+                let records = self.records()?;
                 records.operate_on(&replacing(), child, &puts(&stored))?;
             }
         }
         Ok(())
     }
 
-    /// Puts a child to a parent that exists.
-    pub(super) fn put_to_existing<S: RecordStore>(
-        &self,
-        store: &S,
-        parent: &Key<'_>,
-        child: &Key<'_>,
-        bins: &Bins,
-    ) -> Result<()> {
-        check_exists(store, &self.side().set, parent)?;
-        self.put(store, parent, child, bins)
-    }
-
     /// Moves a child from here to the place of another layout. It is there twice for a moment, never nowhere: what dies in
     /// between is repeated. Returns whether there was one.
-    pub(super) fn move_to<S: RecordStore>(
+    pub(super) fn move_to(
         &self,
-        to: &Self,
-        store: &S,
+        to: &ChildPlace,
         parent: &Key<'_>,
         child: &Key<'_>,
     ) -> Result<bool> {
-        let Some(bins) = self.get(store, parent, child)? else {
+        let new = within(to, self.store);
+        let Some(bins) = self.get(parent, child)? else {
             // A key without a record.
             if self.layout.is_key_list() {
-                self.side().remove(store, parent, child)?;
+                self.edges(parent).remove(child)?;
             }
             return Ok(false);
         };
         let stays_record = self.layout.has_child_records() && to.layout.has_child_records();
         // A version that is there already was written since: it is newer.
-        if stays_record || to.get(store, parent, child)?.is_none() {
-            to.put(store, parent, child, &bins)?;
+        if stays_record || new.get(parent, child)?.is_none() {
+            new.put(parent, child, &bins)?;
         }
         if !stays_record {
-            self.remove(store, parent, child)?;
+            self.remove(parent, child)?;
             return Ok(true);
         }
-        self.leave(store, parent, child, to)?;
+        self.leave(parent, child, to)?;
         Ok(true)
     }
 
     /// Takes a child that is kept as a record in `current` now off its parent's list, and the parent's key out of it where this
     /// layout has that in a bin of its own.
-    pub(super) fn leave<S: RecordStore>(
+    pub(super) fn leave(
         &self,
-        store: &S,
         parent: &Key<'_>,
         child: &Key<'_>,
-        current: &Self,
+        current: &ChildPlace,
     ) -> Result<()> {
         if self.layout.parent_bin().is_some() {
-            self.side().remove(store, parent, child)?;
+            self.edges(parent).remove(child)?;
         }
         let other = current.parent_bin_of_child();
         let Some(bin) = self.parent_bin_of_child().filter(|bin| Some(*bin) != other) else {
@@ -196,21 +193,16 @@ impl ChildPlace {
             .expiration(Expiration::DontUpdate)
             .of_relation();
         let removal = [operations::put(bin, Value::Nil)];
-        let records = store.records(self.children())?;
+        let records = self.records()?;
         if_there(records.operate_on(&policy, child, &removal)).map(drop)
     }
 
-    pub(super) fn get<S: RecordStore>(
-        &self,
-        store: &S,
-        parent: &Key<'_>,
-        child: &Key<'_>,
-    ) -> Result<Option<Bins>> {
+    pub(super) fn get(&self, parent: &Key<'_>, child: &Key<'_>) -> Result<Option<Bins>> {
         if let Layout::Consolidated { .. } = self.layout {
-            let found = self.side().get(store, parent, child)?;
+            let found = self.edges(parent).get(child)?;
             return found.as_ref().map(converted).transpose();
         }
-        let records = store.records(self.children())?;
+        let records = self.records()?;
         let Some(record) = read_one(&records, child, None)? else {
             return Ok(None);
         };
@@ -218,44 +210,93 @@ impl ChildPlace {
             Some(bin) => record.get(bin) == Some(element_of(parent)),
             None => {
                 self.listed.is_listed_by(&record, parent)
-                    && self.side().get(store, parent, child)?.is_some()
+                    && self.edges(parent).get(child)?.is_some()
             }
         };
         is_child.then(|| self.own_bins(record)).transpose()
     }
 
-    pub(super) fn remove<S: RecordStore>(
-        &self,
-        store: &S,
-        parent: &Key<'_>,
-        child: &Key<'_>,
-    ) -> Result<bool> {
+    pub(super) fn remove(&self, parent: &Key<'_>, child: &Key<'_>) -> Result<bool> {
         match &self.layout {
-            Layout::KeyList { .. } => match self.side().get(store, parent, child)? {
-                Some(_) => self.listed.remove(store, parent, child),
+            Layout::KeyList { .. } => match self.edges(parent).get(child)? {
+                Some(_) => self.listed().remove(parent, child),
                 None => Ok(false),
             },
-            Layout::Consolidated { .. } => self.side().remove(store, parent, child),
+            Layout::Consolidated { .. } => self.edges(parent).remove(child),
             Layout::Reference { bin, .. } => {
-                let records = store.records(self.children())?;
+                let records = self.records()?;
                 let policy = WritePolicy::default().filter(names(bin, parent));
                 delete_member(&records, &policy, child, Some(bin))
             }
         }
     }
 
-    /// Returns a page of the children of a parent. A token is the last key of the page before, or the cursor of an index.
-    pub(super) fn page<S: RecordStore<Records: IndexedRecordSet>>(
+    fn page_of_collection(
         &self,
-        store: &S,
+        parent: &Key<'_>,
+        token: Option<&str>,
+        limit: usize,
+    ) -> Result<FoundChildren> {
+        let after = token.map(key_of_token).transpose()?;
+        let edges = (self.edges(parent)).page_after(after.as_ref(), limit as u64)?;
+        let is_full = edges.len() >= limit;
+        let last = edges.last().filter(|_| is_full);
+        let token = last.map(|(key, _)| token_of(key));
+        let children = if let Layout::Consolidated { .. } = self.layout {
+            let child = |(key, bins): (Key<'static>, Value)| Ok((key, converted(&bins)?));
+            edges.into_iter().map(child).collect::<Result<_>>()?
+        } else {
+            let records = self.listed().read(parent, edges)?;
+            let child = |(key, record)| Ok((key, self.own_bins(record)?));
+            records.into_iter().map(child).collect::<Result<_>>()?
+        };
+        Ok((children, token))
+    }
+
+    /// Returns the keys of all parents that have children here. Memory for their keys, one scan.
+    pub(super) fn all_parents(&self) -> Result<Vec<Key<'static>>> {
+        let Layout::Reference { bin, .. } = &self.layout else {
+            return self.side().owners(self.store);
+        };
+        let mut parents = BTreeSet::new();
+        self.each_named(bin, |parent, _| {
+            parents.insert(parent);
+        })?;
+        Ok(parents.into_iter().collect())
+    }
+
+    /// Shows each child that names a parent in this bin to `each`, behind the parent's key. One scan.
+    ///
+    /// # Errors
+    /// The errors of a scan; [`Error::Parameter`], after it, for a value that is no key.
+    pub(super) fn each_named(
+        &self,
+        bin: &str,
+        mut each: impl FnMut(Key<'static>, &Record),
+    ) -> Result<()> {
+        let mut failed = None;
+        self.records()?
+            .scan_records(&mut |child| match child.get(bin).map(key_of) {
+                Some(Ok(parent)) => each(parent, child),
+                Some(Err(error)) => failed = Some(error),
+                None => {}
+            })?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl<S: RecordStore<Records: IndexedRecordSet>> Within<'_, ChildPlace, S> {
+    /// Returns a page of the children of a parent. A token is the last key of the page before, or the cursor of an index.
+    pub(super) fn page(
+        &self,
         parent: &Key<'_>,
         token: Option<&str>,
         limit: usize,
     ) -> Result<FoundChildren> {
         let Layout::Reference { index, .. } = &self.layout else {
-            return self.page_of_collection(store, parent, token, limit);
+            return self.page_of_collection(parent, token, limit);
         };
-        let records = store.records(self.children())?;
+        let records = self.records()?;
         let page = records.query_keys(&IndexQuery {
             index,
             equal: &[element_of(parent)],
@@ -273,76 +314,14 @@ impl ChildPlace {
         Ok((children, page.cursor))
     }
 
-    fn page_of_collection<S: RecordStore>(
-        &self,
-        store: &S,
-        parent: &Key<'_>,
-        token: Option<&str>,
-        limit: usize,
-    ) -> Result<FoundChildren> {
-        let after = token.map(key_of_token).transpose()?;
-        let edges = self
-            .side()
-            .page_after(store, parent, after.as_ref(), limit as u64)?;
-        let is_full = edges.len() >= limit;
-        let last = edges.last().filter(|_| is_full);
-        let token = last.map(|(key, _)| token_of(key));
-        let children = if let Layout::Consolidated { .. } = self.layout {
-            let child = |(key, bins): (Key<'static>, Value)| Ok((key, converted(&bins)?));
-            edges.into_iter().map(child).collect::<Result<_>>()?
-        } else {
-            let records = self.listed.read(store, parent, edges)?;
-            let child = |(key, record)| Ok((key, self.own_bins(record)?));
-            records.into_iter().map(child).collect::<Result<_>>()?
-        };
-        Ok((children, token))
-    }
-
     /// Returns how many children a parent has.
-    pub(super) fn count<S: RecordStore<Records: IndexedRecordSet>>(
-        &self,
-        store: &S,
-        parent: &Key<'_>,
-    ) -> Result<u64> {
+    pub(super) fn count(&self, parent: &Key<'_>) -> Result<u64> {
         let Layout::Reference { index, .. } = &self.layout else {
-            return self.side().len(store, parent);
+            return self.edges(parent).len();
         };
-        let (records, parent) = (store.records(self.children())?, element_of(parent));
+        let (records, parent) = (self.records()?, element_of(parent));
         let pages = pages_of_index(&records, index, &parent, 1024);
         pages.map(|page| Ok(page?.len() as u64)).sum()
-    }
-
-    /// Returns the keys of all parents that have children here. Memory for their keys, one scan.
-    pub(super) fn all_parents<S: RecordStore>(&self, store: &S) -> Result<Vec<Key<'static>>> {
-        let Layout::Reference { bin, .. } = &self.layout else {
-            return self.side().owners(store);
-        };
-        let mut parents = BTreeSet::new();
-        self.each_named(store, bin, |parent, _| {
-            parents.insert(parent);
-        })?;
-        Ok(parents.into_iter().collect())
-    }
-
-    /// Shows each child that names a parent in this bin to `each`, behind the parent's key. One scan.
-    ///
-    /// # Errors
-    /// The errors of a scan; [`Error::Parameter`], after it, for a value that is no key.
-    pub(super) fn each_named<S: RecordStore>(
-        &self,
-        store: &S,
-        bin: &str,
-        mut each: impl FnMut(Key<'static>, &Record),
-    ) -> Result<()> {
-        let mut failed = None;
-        store.records(self.children())?.scan_records(
-            &mut |child| match child.get(bin).map(key_of) {
-                Some(Ok(parent)) => each(parent, child),
-                Some(Err(error)) => failed = Some(error),
-                None => {}
-            },
-        )?;
-        failed.map_or(Ok(()), Err)
     }
 }
 

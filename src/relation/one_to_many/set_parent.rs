@@ -9,6 +9,7 @@ use crate::policy::RecordExistsAction;
 use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, read_one};
 use crate::relation::one_to_many::place::ChildPlace;
 use crate::relation::side::check_exists;
+use crate::relation::within::{Within, within};
 use crate::{
     Error, Expiration, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
@@ -64,35 +65,35 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         };
         self.ensure_declared()?;
         let (child, parent) = (&child.into(), &parent.into());
-        let moved = (self.store).atomically(|store| place.set_parent(store, bin, child, parent));
+        let moved =
+            (self.store).atomically(|store| within(place, store).set_parent(bin, child, parent));
         self.named(place, moved)
     }
 }
 
-impl ChildPlace {
+impl<S: RecordStore> Within<'_, ChildPlace, S> {
     /// Lists a child at its new parent, writes the parent's key into this bin of the child, and takes it off the old parent's
     /// list. Returns the old parent.
-    fn set_parent<S: RecordStore>(
+    fn set_parent(
         &self,
-        store: &S,
         bin: &str,
         child: &Key<'_>,
         parent: &Key<'_>,
     ) -> Result<Option<Key<'static>>> {
         if self.checks_parent() {
-            check_exists(store, &self.side().set, parent)?;
+            check_exists(self.store, &self.side().set, parent)?;
         }
-        let records = store.records(self.children())?;
+        let records = self.records()?;
         let no_child = || Err(Error::not_found().about(self.children(), child));
         let found = read_one(&records, child, Some(&[bin, REMOVED]))?;
         let Some(found) = found.filter(|found| !is_removed(found)) else {
             return no_child();
         };
         let before = found.get(bin).map(key_of).transpose()?;
-        let listed = &self.listed;
+        let listed = self.listed();
         let is_listed = self.layout.is_key_list();
         if is_listed {
-            listed.side.add(store, parent, child, &Value::Nil)?;
+            self.edges(parent).add(child, &Value::Nil)?;
         }
         if before.as_ref() == Some(parent) {
             return Ok(before);
@@ -109,17 +110,17 @@ impl ChildPlace {
             // Another caller has removed it since.
             Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
                 if is_listed {
-                    listed.unlist(store, parent, child)?;
+                    listed.unlist(parent, child)?;
                 }
                 return no_child();
             }
             written => written?,
         };
         if is_listed {
-            listed.list_again(store, parent, child)?;
+            listed.list_again(parent, child)?;
         }
         if let (true, Some(owner)) = (is_listed, &before) {
-            listed.unlist(store, owner, child)?;
+            listed.unlist(owner, child)?;
         }
         Ok(before)
     }

@@ -5,6 +5,7 @@ use crate::Expiration;
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::record::Record;
 use crate::relation::keys::{element_of, read_one};
+use crate::relation::within::Within;
 use crate::{Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy};
 
 /// How many rounds more than it has copies a record that refers to itself may take, since others may write it meanwhile.
@@ -67,27 +68,6 @@ impl CopiedFields {
         Ok(())
     }
 
-    /// Returns the fields to copy; `None`: there is no such record.
-    pub(super) fn read_fields<S: RecordStore>(
-        &self,
-        store: &S,
-        key: &Key<'_>,
-    ) -> Result<Option<Record>> {
-        let bins: Vec<&str> = self.fields.iter().map(|(field, _)| &*field.bin).collect();
-        read_one(&store.records(&self.from)?, key, Some(&bins))
-    }
-
-    /// Returns the reference and the copies of a record; `None`: there is no such record.
-    pub(super) fn read_copies<S: RecordStore>(
-        &self,
-        store: &S,
-        key: &Key<'_>,
-    ) -> Result<Option<Record>> {
-        let copies = self.fields.iter().map(|(_, copy)| &*copy.bin);
-        let bins: Vec<&str> = copies.chain([&*self.reference.bin]).collect();
-        read_one(&store.records(&self.to)?, key, Some(&bins))
-    }
-
     /// Returns the operations that make the copies equal to the fields; `None` where they are.
     pub(super) fn writes(
         &self,
@@ -104,99 +84,8 @@ impl CopiedFields {
         (!writes.is_empty()).then_some(writes)
     }
 
-    /// Makes a record refer to another one, and writes the copies.
-    pub(super) fn assign<S: RecordStore>(
-        &self,
-        store: &S,
-        record: &Key<'_>,
-        to: &Key<'_>,
-    ) -> Result<()> {
-        let Some(fields) = self.read_fields(store, to)? else {
-            return Err(Error::not_found());
-        };
-        let mut writes = vec![self.reference.write(Some(element_of(to)))];
-        let is_missing = |(field, _): &(FieldPath, FieldPath)| field.value_in(&fields).is_none();
-        let known = if self.fields.iter().any(is_missing) {
-            self.read_copies(store, record)?
-        } else {
-            None
-        };
-        for (field, copy) in &self.fields {
-            let value = field.value_in(&fields);
-            let is_there = || {
-                known
-                    .as_ref()
-                    .is_some_and(|known| copy.value_in(known).is_some())
-            };
-            // There may be no map to remove it from.
-            if value.is_some() || is_there() {
-                writes.push(copy.write(value));
-            }
-        }
-        let records = store.records(&self.to)?;
-        let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
-        records.operate_on(&policy, record, &writes)?;
-        if self.is_of_one_moment(store, record, to) {
-            return Ok(());
-        }
-        // The fields may have changed since they were read.
-        self.refresh(store, record, to).map(drop)
-    }
-
-    /// Whether the fields that were read are still the record's when the copies are written: in a transaction, unless
-    /// the record refers to itself, and a copy is a field, too.
-    fn is_of_one_moment<S: RecordStore>(&self, store: &S, record: &Key<'_>, to: &Key<'_>) -> bool {
-        store.is_transaction() && !self.is_self_reference(record, to)
-    }
-
     fn is_self_reference(&self, record: &Key<'_>, to: &Key<'_>) -> bool {
         self.from == self.to && record == to
-    }
-
-    /// Makes the copies in a record equal to the fields that it refers to, while it does.
-    pub(super) fn refresh<S: RecordStore>(
-        &self,
-        store: &S,
-        record: &Key<'_>,
-        to: &Key<'_>,
-    ) -> Result<CopyOutcome> {
-        // A change of the referenced record is not the record's own: its time to live stays.
-        let policy = WritePolicy::default()
-            .expiration(Expiration::DontUpdate)
-            .filter(self.reference.is_reference_to(to));
-        let mut outcome = CopyOutcome::Unchanged;
-        let rounds_max = if self.is_self_reference(record, to) {
-            self.fields.len() + ROUNDS_BESIDE_WRITERS
-        } else {
-            usize::MAX
-        };
-        // Until both agree: elsewhere than in a transaction others may write in between.
-        for _ in 0..rounds_max {
-            let fields = self.read_fields(store, to)?;
-            let Some(known) = self.read_copies(store, record)? else {
-                return Ok(CopyOutcome::PassedOver);
-            };
-            if self.reference.value_in(&known) != Some(element_of(to)) {
-                return Ok(CopyOutcome::PassedOver);
-            }
-            let Some(writes) = self.writes(fields.as_ref(), &known) else {
-                return Ok(outcome);
-            };
-            let records = store.records(&self.to)?;
-            match records.operate_on(&policy, record, &writes) {
-                Ok(_) if self.is_of_one_moment(store, record, to) => {
-                    return Ok(CopyOutcome::Written);
-                }
-                Ok(_) => outcome = CopyOutcome::Written,
-                Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
-                    return Ok(CopyOutcome::PassedOver);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Error::parameter(format!(
-            "record {record} refers to itself, and each of its copies is a field of another: copy into bins that are not copied",
-        )))
     }
 
     pub(super) fn declaration(&self) -> RelationDeclaration {
@@ -217,5 +106,101 @@ impl CopiedFields {
             let side = format!("\"{}\" of set \"{}\"", self.reference, self.to);
             error.in_relation(&self.name, side)
         })
+    }
+}
+
+impl<S: RecordStore> Within<'_, CopiedFields, S> {
+    /// Returns the fields to copy; `None`: there is no such record.
+    pub(super) fn read_fields(&self, key: &Key<'_>) -> Result<Option<Record>> {
+        let bins: Vec<&str> = self.fields.iter().map(|(field, _)| &*field.bin).collect();
+        read_one(&self.store.records(&self.from)?, key, Some(&bins))
+    }
+
+    /// Returns the reference and the copies of a record; `None`: there is no such record.
+    pub(super) fn read_copies(&self, key: &Key<'_>) -> Result<Option<Record>> {
+        let copies = self.fields.iter().map(|(_, copy)| &*copy.bin);
+        let bins: Vec<&str> = copies.chain([&*self.reference.bin]).collect();
+        read_one(&self.store.records(&self.to)?, key, Some(&bins))
+    }
+
+    /// Makes a record refer to another one, and writes the copies.
+    pub(super) fn assign(&self, record: &Key<'_>, to: &Key<'_>) -> Result<()> {
+        let Some(fields) = self.read_fields(to)? else {
+            return Err(Error::not_found());
+        };
+        let mut writes = vec![self.reference.write(Some(element_of(to)))];
+        let is_missing = |(field, _): &(FieldPath, FieldPath)| field.value_in(&fields).is_none();
+        let known = if self.fields.iter().any(is_missing) {
+            self.read_copies(record)?
+        } else {
+            None
+        };
+        for (field, copy) in &self.fields {
+            let value = field.value_in(&fields);
+            let is_there = || {
+                known
+                    .as_ref()
+                    .is_some_and(|known| copy.value_in(known).is_some())
+            };
+            // There may be no map to remove it from.
+            if value.is_some() || is_there() {
+                writes.push(copy.write(value));
+            }
+        }
+        let records = self.store.records(&self.to)?;
+        let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
+        records.operate_on(&policy, record, &writes)?;
+        if self.is_of_one_moment(record, to) {
+            return Ok(());
+        }
+        // The fields may have changed since they were read.
+        self.refresh(record, to).map(drop)
+    }
+
+    /// Whether the fields that were read are still the record's when the copies are written: in a transaction, unless
+    /// the record refers to itself, and a copy is a field, too.
+    fn is_of_one_moment(&self, record: &Key<'_>, to: &Key<'_>) -> bool {
+        self.store.is_transaction() && !self.is_self_reference(record, to)
+    }
+
+    /// Makes the copies in a record equal to the fields that it refers to, while it does.
+    pub(super) fn refresh(&self, record: &Key<'_>, to: &Key<'_>) -> Result<CopyOutcome> {
+        // A change of the referenced record is not the record's own: its time to live stays.
+        let policy = WritePolicy::default()
+            .expiration(Expiration::DontUpdate)
+            .filter(self.reference.is_reference_to(to));
+        let mut outcome = CopyOutcome::Unchanged;
+        let rounds_max = if self.is_self_reference(record, to) {
+            self.fields.len() + ROUNDS_BESIDE_WRITERS
+        } else {
+            usize::MAX
+        };
+        // Until both agree: elsewhere than in a transaction others may write in between.
+        for _ in 0..rounds_max {
+            let fields = self.read_fields(to)?;
+            let Some(known) = self.read_copies(record)? else {
+                return Ok(CopyOutcome::PassedOver);
+            };
+            if self.reference.value_in(&known) != Some(element_of(to)) {
+                return Ok(CopyOutcome::PassedOver);
+            }
+            let Some(writes) = self.writes(fields.as_ref(), &known) else {
+                return Ok(outcome);
+            };
+            let records = self.store.records(&self.to)?;
+            match records.operate_on(&policy, record, &writes) {
+                Ok(_) if self.is_of_one_moment(record, to) => {
+                    return Ok(CopyOutcome::Written);
+                }
+                Ok(_) => outcome = CopyOutcome::Written,
+                Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
+                    return Ok(CopyOutcome::PassedOver);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::parameter(format!(
+            "record {record} refers to itself, and each of its copies is a field of another: copy into bins that are not copied",
+        )))
     }
 }

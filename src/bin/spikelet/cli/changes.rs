@@ -137,12 +137,11 @@ fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<()> {
 fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool> {
     let mut text = String::new();
     for change in changes {
-        match as_json {
-            true => {
-                let line = serde_json::to_string(change);
-                text += &line.map_err(|error| CommandFailure::Output(error.into()))?;
-            }
-            false => text += &text_line(change),
+        if as_json {
+            let line = serde_json::to_string(change);
+            text += &line.map_err(|error| CommandFailure::Output(error.into()))?;
+        } else {
+            text += &text_line(change);
         }
         text.push('\n');
     }

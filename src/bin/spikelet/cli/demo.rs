@@ -47,7 +47,8 @@ pub(crate) struct DemoArguments {
     /// at the end].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Load this edge list, `a b` or `a,b` a line, `-` for standard input [default: make a graph].
+    /// Load this edge list, `a b` or `a,b` a line, `-` for standard input; further columns, such as
+    /// a weight, are ignored [default: make a graph].
     #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
     edges: Option<PathBuf>,
     /// Nodes of the graph that is made, with 7.7 edges each.
