@@ -29,8 +29,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long ending waits, after that, for what blocks a thread.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often open transactions are checked for a deadline that has passed.
-const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
+/// How often open transactions are checked for a deadline that has passed, and builds of indexes for their end.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the process has no more files to open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
@@ -91,7 +91,7 @@ impl ServerBuilder {
         };
         let serve_metrics = |addr| metrics::serve(&shared, addr, &metrics_options);
         let metrics = self.metrics.map(serve_metrics).transpose()?;
-        runtime.spawn(end_transactions(Arc::clone(&shared)));
+        runtime.spawn(watch(Arc::clone(&shared)));
         for (addr, listener, acceptor) in bound {
             tracing::info!(%addr, ?acceptor, node = %shared.node, "listening");
             let (shared, alive) = (Arc::clone(&shared), alive.clone());
@@ -182,8 +182,10 @@ impl ServerHandle {
     pub fn stop(self) {
         drop(self);
     }
+}
 
-    fn shut_down(&mut self) {
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
         let (Some(runtime), Some(mut ended)) = (self.runtime.take(), self.ended.take()) else {
             return;
         };
@@ -202,19 +204,15 @@ impl ServerHandle {
     }
 }
 
-impl Drop for ServerHandle {
-    fn drop(&mut self) {
-        self.shut_down();
-    }
-}
-
-/// Rolls back transactions that have passed their deadline. A request that meets one of their records does so, too.
-async fn end_transactions(shared: Arc<ServerShared>) {
-    let mut ticks = tokio::time::interval(TRANSACTION_PERIOD);
+/// Rolls back transactions that have passed their deadline (a request that meets one of their records does so, too), and
+/// notes how builds of indexes end.
+async fn watch(shared: Arc<ServerShared>) {
+    let mut ticks = tokio::time::interval(WATCH_PERIOD);
     loop {
         ticks.tick().await;
         for served in &shared.namespaces {
             served.transactions.expire_due();
+            served.builds.note_ended();
         }
     }
 }
