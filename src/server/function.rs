@@ -33,13 +33,8 @@ pub(crate) struct RecordFunction<'a> {
     pub(crate) effects: &'a FunctionEffects,
 }
 
-/// A call that is done.
-#[derive(Debug)]
-pub(crate) struct Applied {
-    /// The value that the function returned, in its stored form.
-    pub(crate) value: (ParticleType, Vec<u8>),
-    pub(crate) answer: AnswerHeader,
-}
+/// The value that a function returned, in its stored form, and the head of the answer.
+type Applied = (ParticleType, Vec<u8>, AnswerHeader);
 
 impl RecordFunction<'_> {
     /// Calls the function, and writes its change to the record: all of it or nothing. If another writer has come
@@ -75,10 +70,7 @@ impl RecordFunction<'_> {
             match self.write(address, met.as_ref(), result.change) {
                 Ok(answer) => {
                     self.effects.add(effect);
-                    return Ok(Applied {
-                        value: (kind, value),
-                        answer,
-                    });
+                    return Ok((kind, value, answer));
                 }
                 Err(refused) if refused.has_come_late(met.is_some()) && Instant::now() < ends => {}
                 Err(refused) => return Err(refused),
@@ -173,9 +165,8 @@ impl RecordRequest<'_> {
         };
         let ends = Instant::now() + command.timeout();
         let reserve = |bytes| reply.reserve(bytes);
-        let applied = function.apply(&self.address, ends, reserve)?;
-        let (kind, value) = applied.value;
+        let (kind, value, answer) = function.apply(&self.address, ends, reserve)?;
         reply.bin(b"SUCCESS", kind, &value)?;
-        Ok(applied.answer)
+        Ok(answer)
     }
 }
