@@ -146,11 +146,8 @@ impl RecordCommand<'_> {
     }
 
     /// How long the request may wait for others.
-    pub(crate) fn timeout(&self) -> Duration {
-        match self.head.timeout_ms {
-            0 => DEFAULT_TIMEOUT,
-            ms => Duration::from_millis(u64::from(ms)),
-        }
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.head.timeout(DEFAULT_TIMEOUT)
     }
 }
 
@@ -297,15 +294,10 @@ impl ServedNamespace {
         digest: &Digest,
         write: impl FnOnce() -> CommandAnswer,
     ) -> CommandAnswer {
-        let kept = match &self.community {
-            Some(community) => community.begin(&self.namespace, digest)?,
-            None => None,
-        };
-        let answer = write()?;
-        if let (Some(kept), 0) = (kept, answer.generation) {
-            kept.done()?;
+        match &self.community {
+            Some(community) => community.keeping_deleted(&self.namespace, digest, write),
+            None => write(),
         }
-        Ok(answer)
     }
 }
 

@@ -12,9 +12,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::command::CommandAnswer;
 use super::fields::Fields;
 use super::message::{Head, Info2, Verb};
 use super::ops::{Ops, WireOp, code};
@@ -100,16 +101,18 @@ impl CommunityEdition {
         Ok(())
     }
 
-    /// Begins a write or delete. [`PossibleDeletion::done`] keeps the earlier version if the record is gone afterwards.
-    pub(crate) fn begin(
+    /// Runs a write or delete, and keeps the version that there was if the record is gone afterwards: the generation of the
+    /// answer is 0 then.
+    pub(crate) fn keeping_deleted(
         &self,
         namespace: &Namespace,
         digest: &Digest,
-    ) -> Result<Option<PossibleDeletion<'_>>> {
+        write: impl FnOnce() -> CommandAnswer,
+    ) -> CommandAnswer {
         let Some(deleted) = &self.deleted else {
-            return Ok(None);
+            return write();
         };
-        let file = deleted.lock();
+        let mut file = deleted.lock();
         let before = namespace.read_to_save(digest, |set_id, saved| {
             let version = DeletedVersion {
                 digest: *saved.digest.as_bytes(),
@@ -121,7 +124,15 @@ impl CommunityEdition {
             };
             rmp_serde::to_vec(&version).map_err(|error| Error::parameter(error.to_string()))
         })?;
-        Ok(Some(PossibleDeletion { file, before }))
+        let answer = write()?;
+        if let (Some(before), 0) = (before, answer.generation) {
+            let len = u32::try_from(before.len()).unwrap_or(u32::MAX);
+            let entry = [&len.to_le_bytes()[..], &before].concat();
+            file.write_all(&entry).map_err(|error| {
+                Error::parameter(format!("cannot keep what was deleted: {error}"))
+            })?;
+        }
+        Ok(answer)
     }
 
     /// Refuses by a code a write with this header that asks for a durable delete and leaves a record without bins.
@@ -147,27 +158,6 @@ impl CommunityEdition {
             // The write itself is refused, or makes the record.
             _ => Ok(()),
         }
-    }
-}
-
-/// A write that may delete its record, and the version that there was.
-#[derive(Debug)]
-pub(crate) struct PossibleDeletion<'a> {
-    file: MutexGuard<'a, File>,
-    before: Option<Vec<u8>>,
-}
-
-impl PossibleDeletion<'_> {
-    /// Keeps the earlier version: the record is gone.
-    pub(crate) fn done(mut self) -> Result<()> {
-        let Some(before) = self.before else {
-            return Ok(());
-        };
-        let len = u32::try_from(before.len()).unwrap_or(u32::MAX);
-        let entry = [&len.to_le_bytes()[..], &before].concat();
-        self.file
-            .write_all(&entry)
-            .map_err(|error| Error::parameter(format!("cannot keep what was deleted: {error}")))
     }
 }
 
