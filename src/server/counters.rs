@@ -381,11 +381,6 @@ impl NodeCounters {
         let ended: u64 = self.ended_batches().iter().sum();
         self.batches_begun.get().saturating_sub(ended)
     }
-
-    /// Counts the end of a batch by the code of its last message.
-    pub(crate) fn end_batch(&self, code: u8) {
-        self.batches.add(RequestOutcome::of(code), 1);
-    }
 }
 
 /// The thresholds of a latency histogram: 2^0 to 2^16 ms.

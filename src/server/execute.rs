@@ -45,12 +45,7 @@ impl RecordCommand<'_> {
 
     /// Appends the answer of a request that is not executed. Returns its code.
     pub(crate) fn refuse(&self, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
-        AnswerHeader {
-            row: self.row.unwrap_or_default(),
-            ..AnswerHeader::code(code)
-        }
-        .write(out);
-        code
+        AnswerHeader::refuse_row(self.row.unwrap_or_default(), code, out)
     }
 
     /// Counts a request that was answered with this code.

@@ -11,7 +11,7 @@ use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameKind};
 use super::info::{self, Session};
 use super::message::{Info1, Message};
-use super::query::{self, QueryStep, Started};
+use super::query::{self, QueryStep};
 use super::response_buffer::ResponseBuffer;
 use super::security::{Access, Security, SecurityOptions};
 use super::shared::ServerShared;
@@ -110,9 +110,9 @@ impl FuzzTarget {
         let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
         let Some(digest) = fields.get(Field::Digest) else {
             match query::start(&self.shared, served, &message, "nobody", None).ok()? {
-                Started::Query(mut query) => while query.step(&mut out) == QueryStep::More {},
-                Started::Background(query) => query.run_alone(),
-                Started::Empty => {}
+                Some(query) if query.is_change() => query.run_alone(),
+                Some(mut query) => while query.step(&mut out) == QueryStep::More {},
+                None => {}
             }
             return Some(unframed(&out));
         };

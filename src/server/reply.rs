@@ -2,7 +2,7 @@
 
 use super::bytes::patch;
 use super::fields::{Field, write_field};
-use super::frame::MESSAGE_BYTES_MAX;
+use super::frame::{MESSAGE_BYTES_MAX, close_messages, open_frame};
 use super::memory_budget::NoRoom;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
 use super::ops::{OpIter, code};
@@ -43,6 +43,13 @@ impl AnswerHeader {
         }
     }
 
+    /// Appends the answer to a request that is not executed: of a row of a batch, or row 0. Returns its code.
+    pub(crate) fn refuse_row(row: u32, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
+        let answer = Self::code(code);
+        Self { row, ..answer }.write(out);
+        code
+    }
+
     /// The end of several messages.
     pub(crate) fn last(code: u8) -> Self {
         Self {
@@ -54,6 +61,13 @@ impl AnswerHeader {
     /// Appends the message that has a header only.
     pub(crate) fn write(&self, out: &mut ResponseBuffer<'_>) {
         MessageReply::begin(out).finish(self);
+    }
+
+    /// Appends the same in a frame of its own.
+    pub(crate) fn write_framed(&self, out: &mut ResponseBuffer<'_>) {
+        let at = open_frame(out);
+        self.write(out);
+        close_messages(out, at);
     }
 }
 

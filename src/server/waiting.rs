@@ -82,10 +82,13 @@ impl<'s> Requests<'s> {
             }
             self.write = None;
         }
-        let deadline = self.deadline;
-        let write = self
-            .write
-            .get_or_insert_with(|| WaitingWrite::begin(served, deadline));
+        let write = self.write.get_or_insert_with(|| WaitingWrite {
+            served,
+            attempt: served.namespace.attempt(),
+            hold: None,
+            has_waited: false,
+            unsynced: None,
+        });
         let queued = match is_again {
             true => Ok(()),
             false => write.hold(command),
@@ -114,8 +117,9 @@ impl<'s> Requests<'s> {
 
     /// Waits until another try of the next request may succeed.
     pub(crate) async fn wait(&mut self, shared: &ServerShared) {
+        let deadline = self.deadline;
         if let Some(write) = self.waiting() {
-            write.wait(shared).await;
+            write.wait(shared, deadline).await;
         }
     }
 
@@ -136,8 +140,6 @@ impl<'s> Requests<'s> {
 struct WaitingWrite<'s> {
     served: &'s ServedNamespace,
     attempt: Attempt,
-    /// The end of the client's patience.
-    deadline: Instant,
     /// How long the record is to be kept before the first run.
     hold: Option<Duration>,
     has_waited: bool,
@@ -145,18 +147,7 @@ struct WaitingWrite<'s> {
     unsynced: Option<Lsn>,
 }
 
-impl<'s> WaitingWrite<'s> {
-    fn begin(served: &'s ServedNamespace, deadline: Instant) -> Self {
-        Self {
-            served,
-            attempt: served.namespace.attempt(),
-            deadline,
-            hold: None,
-            has_waited: false,
-            unsynced: None,
-        }
-    }
-
+impl WaitingWrite<'_> {
     /// Whether another request to this namespace may be made as part of it: patience for one is not patience for the next.
     fn serves(&self, served: &ServedNamespace) -> bool {
         std::ptr::eq(self.served, served) && !self.has_waited
@@ -192,11 +183,11 @@ impl<'s> WaitingWrite<'s> {
         done
     }
 
-    /// Waits until the write is worth another run, or until it can only be refused.
-    async fn wait(&mut self, shared: &ServerShared) {
+    /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends the client's patience.
+    async fn wait(&mut self, shared: &ServerShared, deadline: Instant) {
         self.has_waited = true;
         let ends = self.attempt.ends();
-        let until = ends.map_or(self.deadline, |ends| ends.min(self.deadline));
+        let until = ends.map_or(deadline, |ends| ends.min(deadline));
         if Instant::now() >= until {
             return self.attempt.end_patience();
         }

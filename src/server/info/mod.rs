@@ -20,6 +20,7 @@ mod namespaces;
 mod sindex;
 mod udf;
 
+use cluster::{maps, service_if};
 pub(crate) use identity::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
 
@@ -148,13 +149,21 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("recluster set-log", SYSTEM, Says("ok")),
     ("release", Nothing, Runs(identity::release)),
     ("replicas", Login, Runs(cluster::replicas)),
-    ("replicas-all", Login, Runs(cluster::replicas_all)),
-    ("replicas-master", Login, Runs(cluster::replicas_master)),
+    ("replicas-all", Login, Runs(|ask| maps(ask, |_| "1,"))),
+    ("replicas-master", Login, Runs(|ask| maps(ask, |_| ""))),
     ("quiesce-undo revive roster-set", SYSTEM, EnterpriseOnly),
     ("service", Nothing, Runs(cluster::service)),
     ("service-clear-alt service-tls-alt", Nothing, Says("")),
-    ("service-clear-std", Nothing, Runs(cluster::service_plain)),
-    ("service-tls-std", Nothing, Runs(cluster::service_encrypted)),
+    (
+        "service-clear-std",
+        Nothing,
+        Runs(|ask| service_if(ask, false)),
+    ),
+    (
+        "service-tls-std",
+        Nothing,
+        Runs(|ask| service_if(ask, true)),
+    ),
     ("services services-alumni", Nothing, Says("")),
     ("set-config", SYSTEM, Runs(config::set)),
     ("sets", Login, Runs(namespaces::sets)),
