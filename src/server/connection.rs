@@ -73,35 +73,32 @@ struct Connection<'s> {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(shared: Arc<ServerShared>, stream: Box<dyn ClientStream>) {
-    let ended = match (stream.socket().local_addr(), stream.socket().peer_addr()) {
-        (Ok(local), Ok(peer)) => {
-            let connection = Connection {
-                shared: &shared,
-                session: Session {
-                    is_encrypted: stream.is_encrypted(),
-                    local,
-                    peer: peer.to_string(),
-                    user_agent: None,
-                    access: Access::new(shared.security.clone(), peer.ip()),
-                },
-                stream,
-                inbox: Vec::with_capacity(BUFFER_BYTES),
-                read: 0,
-                outbox: ResponseBuffer::new(shared.budget.share()),
-                memory: shared.budget.share(),
-                stopped: Box::pin(shared.told_to_stop()),
-            };
-            connection.run().await
-        }
-        (Err(error), _) | (_, Err(error)) => Err(error.into()),
+    let run = async {
+        let socket = stream.socket();
+        let (local, peer) = (socket.local_addr()?, socket.peer_addr()?);
+        let connection = Connection {
+            shared: &shared,
+            session: Session {
+                is_encrypted: stream.is_encrypted(),
+                local,
+                peer: peer.to_string(),
+                user_agent: None,
+                access: Access::new(shared.security.clone(), peer.ip()),
+            },
+            stream,
+            inbox: Vec::with_capacity(BUFFER_BYTES),
+            read: 0,
+            outbox: ResponseBuffer::new(shared.budget.share()),
+            memory: shared.budget.share(),
+            stopped: Box::pin(shared.told_to_stop()),
+        };
+        connection.run().await
     };
-    let counter = match &ended {
-        Err(Closed::Idle) => Some(&shared.counters.idle_closes),
-        Err(Closed::Frame(_) | Closed::Compression) => Some(&shared.counters.malformed),
-        _ => None,
-    };
-    if let Some(counter) = counter {
-        counter.count();
+    let ended = run.await;
+    match &ended {
+        Err(Closed::Idle) => shared.counters.idle_closes.count(),
+        Err(Closed::Frame(_) | Closed::Compression) => shared.counters.malformed.count(),
+        _ => {}
     }
     match ended {
         Ok(()) => tracing::debug!("connection closed"),

@@ -70,6 +70,17 @@ impl Pairs {
         }
     }
 
+    /// Adds counts by names behind `front`.
+    fn add_counts<const N: usize>(
+        &mut self,
+        front: &str,
+        names: [&str; N],
+        counts: &CounterArray<N>,
+    ) {
+        let names = names.map(|name| format!("{front}_{name}"));
+        self.add_all(names.into_iter().zip(counts.all()));
+    }
+
     /// `key=value` between semicolons.
     pub(crate) fn text(&self) -> String {
         let shown = self.0.iter().map(|(key, value)| format!("{key}={value}"));
@@ -171,21 +182,11 @@ pub(crate) enum FunctionEffect {
     Error,
 }
 
-/// Counts of functions by effect.
-#[derive(Debug, Default)]
-pub(crate) struct FunctionEffects(CounterArray<4>);
+/// Counts of functions by [`FunctionEffect`].
+pub(crate) type FunctionEffects = CounterArray<4>;
 
-impl FunctionEffects {
-    pub(crate) fn add(&self, effect: FunctionEffect) {
-        self.0.add(effect as usize, 1);
-    }
-
-    fn add_to(&self, pairs: &mut Pairs, origin: &str) {
-        let names = ["read_success", "write_success", "delete_success", "error"];
-        let names = names.map(|name| format!("{origin}_lang_{name}"));
-        pairs.add_all(names.into_iter().zip(self.0.all()));
-    }
-}
+/// The names of effects behind the origin of a function.
+const EFFECT_NAMES: [&str; 4] = ["read_success", "write_success", "delete_success", "error"];
 
 /// Counts of requests from one origin.
 #[derive(Debug, Default)]
@@ -266,7 +267,7 @@ impl RequestCounters {
             for ((kind, apart), counts) in kinds.iter().zip(&counters.requests) {
                 counts.add_to(pairs, &format!("{origin}_{kind}"), apart);
             }
-            counters.effects.add_to(pairs, origin);
+            pairs.add_counts(&format!("{origin}_lang"), EFFECT_NAMES, &counters.effects);
         }
         for (kind, counts) in [
             ("udf_sub_udf", &self.background_functions),
@@ -274,7 +275,7 @@ impl RequestCounters {
         ] {
             counts.add_to(pairs, kind, of_writes);
         }
-        self.background_effects.add_to(pairs, "udf_sub");
+        pairs.add_counts("udf_sub_lang", EFFECT_NAMES, &self.background_effects);
     }
 }
 
@@ -341,8 +342,8 @@ impl QueryCounters {
                 "short_basic" => "timeout",
                 _ => "abort",
             };
-            let words = ["complete", "error", ended].map(|word| format!("{index}_{kind}_{word}"));
-            pairs.add_all(words.into_iter().zip(counts.all()));
+            let names = ["complete", "error", ended];
+            pairs.add_counts(&format!("{index}_{kind}"), names, counts);
         }
     }
 }

@@ -54,7 +54,7 @@ impl RecordFunction<'_> {
             // It may take long: another thread serves the connections of this one meanwhile.
             let result = block_in_place(|| functions.call(self.call, record, ends));
             let result = result.map_err(|text| {
-                self.effects.add(FunctionEffect::Error);
+                self.effects.add(FunctionEffect::Error as usize, 1);
                 CommandRefusal::Function(text)
             })?;
             let effect = match &result.change {
@@ -69,7 +69,7 @@ impl RecordFunction<'_> {
                 .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
             match self.write(address, met.as_ref(), result.change) {
                 Ok(answer) => {
-                    self.effects.add(effect);
+                    self.effects.add(effect as usize, 1);
                     return Ok((kind, value, answer));
                 }
                 Err(refused) if refused.has_come_late(met.is_some()) && Instant::now() < ends => {}

@@ -237,19 +237,13 @@ struct BufferInteger {
 impl BufferInteger {
     /// A single byte has no sign, others do.
     fn read(self, bytes: &[u8]) -> i64 {
-        let join = |number: i64, byte: &u8| number << 8 | i64::from(*byte);
-        let first = if self.is_little {
-            bytes.last()
-        } else {
-            bytes.first()
-        };
-        let is_negative = self.len > 1 && first.is_some_and(|byte| *byte >= 0x80);
-        let start = -i64::from(is_negative);
+        let mut bytes = bytes.to_vec();
         if self.is_little {
-            bytes.iter().rev().fold(start, join)
-        } else {
-            bytes.iter().fold(start, join)
+            bytes.reverse();
         }
+        let is_negative = self.len > 1 && bytes.first().is_some_and(|byte| *byte >= 0x80);
+        let join = |number: i64, byte: &u8| number << 8 | i64::from(*byte);
+        bytes.iter().fold(-i64::from(is_negative), join)
     }
 
     /// The bytes of a number that fits.

@@ -371,8 +371,9 @@ fn text_of(error: &mlua::Error, limit: &Limit) -> String {
 /// The message alone, without the calls that led to it.
 fn plain(error: &mlua::Error) -> String {
     let text = match error {
-        mlua::Error::CallbackError { cause, .. } => return plain(cause),
-        mlua::Error::WithContext { cause, .. } => return plain(cause),
+        mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => {
+            return plain(cause);
+        }
         mlua::Error::MemoryError(_) => return too_large(),
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
             text.clone()

@@ -89,8 +89,6 @@ pub(crate) struct TransactionState {
     is_open: bool,
     pub(crate) monitor: Provisional,
     writes: BTreeMap<Digest, Provisional>,
-    /// The share of this transaction in `Transactions::bytes`.
-    bytes: usize,
 }
 
 impl OpenTransaction {
@@ -184,7 +182,6 @@ impl Transactions {
                 is_open: true,
                 monitor: content,
                 writes: BTreeMap::new(),
-                bytes,
             }),
         }));
         Ok(())
@@ -214,9 +211,7 @@ impl Transactions {
         state: &mut TransactionState,
         monitor: Provisional,
     ) -> Result<(), u8> {
-        let (before, bytes) = (state.monitor.bytes(), monitor.bytes());
-        self.take(before, bytes)?;
-        state.bytes = state.bytes - before + bytes;
+        self.take(state.monitor.bytes(), monitor.bytes())?;
         state.monitor = monitor;
         Ok(())
     }
@@ -246,7 +241,6 @@ impl Transactions {
             }
             return Err(code);
         }
-        state.bytes = state.bytes - before + bytes;
         state.writes.insert(digest, write);
         self.records
             .fetch_add(usize::from(is_new), Ordering::Relaxed);
@@ -260,9 +254,7 @@ impl Transactions {
         digest: &Digest,
     ) {
         if let Some(write) = state.writes.remove(digest) {
-            let bytes = write.bytes();
-            state.bytes -= bytes;
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.bytes.fetch_sub(write.bytes(), Ordering::Relaxed);
             self.records.fetch_sub(1, Ordering::Relaxed);
             self.namespace
                 .unlock_provisionals(&transaction.monitor, [*digest].iter());
@@ -281,9 +273,10 @@ impl Transactions {
         let writes = std::mem::take(&mut state.writes);
         self.namespace
             .unlock_provisionals(&transaction.monitor, writes.keys());
-        self.bytes.fetch_sub(state.bytes, Ordering::Relaxed);
+        let bytes = writes.values().map(Provisional::bytes).sum::<usize>();
+        let bytes = TRANSACTION_BYTES + state.monitor.bytes() + bytes;
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.records.fetch_sub(writes.len(), Ordering::Relaxed);
-        state.bytes = 0;
         let mut table = self.table.lock();
         table.open.remove(&transaction.monitor);
         if let Some(end) = end {
