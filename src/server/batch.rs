@@ -119,7 +119,6 @@ fn parse_content<'a>(cursor: &mut UnreadBytes<'a>, flags: u8) -> Option<Message<
 }
 
 /// A batch under way.
-#[derive(Debug)]
 pub(crate) struct Batch<'a> {
     shared: &'a ServerShared,
     access: Access,

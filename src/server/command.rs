@@ -25,7 +25,7 @@ const TTL_NEVER: u32 = u32::MAX;
 const TTL_DONT_UPDATE: u32 = u32::MAX - 1;
 
 /// A request about one record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct RecordCommand<'a> {
     pub(crate) head: Head,
     pub(crate) fields: Fields<'a>,
@@ -40,7 +40,7 @@ pub(crate) struct RecordCommand<'a> {
 }
 
 /// A request about one record, and how it names the record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct RecordRequest<'r> {
     pub(crate) command: &'r RecordCommand<'r>,
     pub(crate) address: DigestAddress<'r>,
@@ -224,7 +224,6 @@ impl RecordRequest<'_> {
 }
 
 /// Why a request about one record was refused.
-#[derive(Debug)]
 pub(crate) enum CommandRefusal {
     Code(u8),
     Refused(WriteRefusal),

@@ -43,7 +43,6 @@ struct DeletedVersion {
 }
 
 /// What a namespace that behaves as the Community Edition keeps.
-#[derive(Debug)]
 pub(crate) struct CommunityEdition {
     /// The file of deleted versions; `None` where the namespace is in memory. Clients write under this lock, one after
     /// the other.

@@ -226,7 +226,31 @@ impl Connection<'_> {
 
     /// Sends the answers that are there.
     async fn send(&mut self) -> Result<(), Closed> {
-        send(&mut *self.stream, &mut self.outbox, self.shared).await
+        for chunk in self.outbox.chunks(STALL_BYTES) {
+            // The usual answer fits into the socket's buffer; then no timer is needed.
+            let sent = match self.stream.try_write(chunk) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                sent => sent?,
+            };
+            let rest = chunk.get(sent..).unwrap_or_default();
+            if rest.is_empty() {
+                continue;
+            }
+            let stopped = async {
+                self.shared.told_to_stop().await;
+                tokio::time::sleep(STOP_GRACE).await;
+            };
+            let write = async {
+                self.stream.write_all(rest).await?;
+                self.stream.flush().await
+            };
+            tokio::select! {
+                sent = timeout(STALL, write) => sent.map_err(|_| Closed::Stalled)??,
+                () = stopped => return Err(Closed::Stopping),
+            }
+        }
+        self.outbox.clear();
+        Ok(())
     }
 
     async fn execute(&mut self, frame: Frame) -> Result<(), Closed> {
@@ -308,39 +332,4 @@ impl Connection<'_> {
         close_frame(&mut self.outbox, at, kind);
         Ok(())
     }
-}
-
-/// Sends all of `response_buffer` and empties it.
-async fn send(
-    stream: &mut dyn ClientStream,
-    outbox: &mut ResponseBuffer<'_>,
-    shared: &ServerShared,
-) -> Result<(), Closed> {
-    for chunk in outbox.chunks(STALL_BYTES) {
-        // The usual answer fits into the socket's buffer; then no timer is needed.
-        let sent = match stream.try_write(chunk) {
-            Ok(sent) => sent,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error.into()),
-        };
-        let rest = chunk.get(sent..).unwrap_or_default();
-        if !rest.is_empty() {
-            let stopped = async {
-                shared.told_to_stop().await;
-                tokio::time::sleep(STOP_GRACE).await;
-            };
-            let write = async {
-                stream.write_all(rest).await?;
-                stream.flush().await
-            };
-            tokio::select! {
-                sent = timeout(STALL, write) => {
-                    sent.map_err(|_| Closed::Stalled)??;
-                }
-                () = stopped => return Err(Closed::Stopping),
-            }
-        }
-    }
-    outbox.clear();
-    Ok(())
 }

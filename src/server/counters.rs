@@ -27,7 +27,6 @@ impl Counter {
 }
 
 /// Counts by a number, such as that of a kind.
-#[derive(Debug)]
 pub(crate) struct CounterArray<const N: usize>([Counter; N]);
 
 impl<const N: usize> Default for CounterArray<N> {
@@ -88,30 +87,22 @@ impl Pairs {
     }
 }
 
-/// How many of a kind there are at present.
+/// How many of a kind there are at present: each has a clone.
 #[derive(Debug, Default)]
-pub(crate) struct Gauge(Arc<AtomicU64>);
+pub(crate) struct Gauge(Counted);
 
 /// One of them, counted while it lives.
-#[derive(Debug)]
-pub(crate) struct Counted(Arc<AtomicU64>);
+pub(crate) type Counted = Arc<()>;
 
 impl Gauge {
     /// Counts one more, unless there are `most`.
     pub(crate) fn enter(&self, most: u64) -> Option<Counted> {
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted(Arc::clone(&self.0));
-        (before < most).then_some(counted)
+        let counted = Arc::clone(&self.0);
+        (self.get() <= most).then_some(counted)
     }
 
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        Arc::strong_count(&self.0) as u64 - 1
     }
 }
 
@@ -139,7 +130,7 @@ impl RequestOutcome {
 }
 
 /// Counts by outcome.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ByOutcome(CounterArray<5>);
 
 impl ByOutcome {
@@ -189,7 +180,7 @@ pub(crate) type FunctionEffects = CounterArray<4>;
 const EFFECT_NAMES: [&str; 4] = ["read_success", "write_success", "delete_success", "error"];
 
 /// Counts of requests from one origin.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct OriginCounters {
     /// By [`Verb`].
     requests: [ByOutcome; 4],
@@ -198,7 +189,7 @@ pub(crate) struct OriginCounters {
 }
 
 /// Counts of the requests about records of a namespace.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RequestCounters {
     single: OriginCounters,
     rows: OriginCounters,
@@ -318,7 +309,7 @@ pub(crate) enum JobEnd {
 }
 
 /// Counts of queries by how they ended.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct QueryCounters([CounterArray<3>; 5]);
 
 impl QueryCounters {
@@ -349,7 +340,7 @@ impl QueryCounters {
 }
 
 /// Counts of the node, over all namespaces.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct NodeCounters {
     /// Connections that are open, were opened, and were refused.
     pub(crate) open: Gauge,
@@ -376,19 +367,13 @@ impl NodeCounters {
         let late = self.batches.get(RequestOutcome::Timeout);
         [complete, all - complete - late, late]
     }
-
-    /// How many batches have begun and not ended.
-    pub(crate) fn batches_under_way(&self) -> u64 {
-        let ended: u64 = self.ended_batches().iter().sum();
-        self.batches_begun.get().saturating_sub(ended)
-    }
 }
 
 /// The thresholds of a latency histogram: 2^0 to 2^16 ms.
 pub(crate) const LATENCY_BUCKETS: usize = 17;
 
 /// How long requests took.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Latency {
     count: Counter,
     /// How many took longer than 2^n ms, and not longer than 2^(n+1); all else is in `count` only.

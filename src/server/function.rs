@@ -25,7 +25,6 @@ const CALLS_MAX: u64 = 128;
 const VALUE_HEAD_BYTES: usize = 64;
 
 /// A call on records, one after the other.
-#[derive(Debug)]
 pub(crate) struct RecordFunction<'a> {
     pub(crate) served: &'a ServedNamespace,
     pub(crate) call: &'a FunctionCall,
@@ -53,21 +52,21 @@ impl RecordFunction<'_> {
             let met = record.metadata;
             // It may take long: another thread serves the connections of this one meanwhile.
             let result = block_in_place(|| functions.call(self.call, record, ends));
-            let result = result.map_err(|text| {
+            let (result, change) = result.map_err(|text| {
                 self.effects.add(FunctionEffect::Error as usize, 1);
                 CommandRefusal::Function(text)
             })?;
-            let effect = match &result.change {
+            let effect = match &change {
                 FunctionChange::None => FunctionEffect::Read,
                 FunctionChange::Remove => FunctionEffect::Delete,
                 FunctionChange::Write { .. } => FunctionEffect::Write,
             };
             // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
-            let kind = write_answer(&result.value, &mut value).map_err(Error::from)?;
+            let kind = write_answer(&result, &mut value).map_err(Error::from)?;
             reserve(value.len() + VALUE_HEAD_BYTES)
                 .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
-            match self.write(address, met.as_ref(), result.change) {
+            match self.write(address, met.as_ref(), change) {
                 Ok(answer) => {
                     self.effects.add(effect as usize, 1);
                     return Ok((kind, value, answer));

@@ -50,13 +50,13 @@ pub(crate) fn component_for(
 }
 
 /// Index builds under way, and the ones that failed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Builds(Mutex<BuildTable>);
 
 /// By the names of the indexes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct BuildTable {
-    under_way: BTreeMap<String, IndexBuild>,
+    under_way: Vec<(String, IndexBuild)>,
     /// The error of the last build; `INDEXES_MAX` at most.
     failed: BTreeMap<String, String>,
 }
@@ -66,13 +66,14 @@ impl Builds {
     pub(crate) fn begin(&self, name: &str, build: IndexBuild) {
         let mut table = self.0.lock();
         table.failed.remove(name);
-        table.under_way.insert(name.to_owned(), build);
+        table.under_way.retain(|(known, _)| known != name);
+        table.under_way.push((name.to_owned(), build));
     }
 
     /// Notes the builds that have ended.
     pub(crate) fn note_ended(&self) {
         let BuildTable { under_way, failed } = &mut *self.0.lock();
-        for (index, build) in under_way.extract_if(.., |_, build| build.is_finished()) {
+        for (index, build) in under_way.extract_if(.., |(_, build)| build.is_finished()) {
             let Err(error) = build.wait() else { continue };
             tracing::warn!(%index, %error, "an index could not be built and is dropped");
             if failed.len() >= INDEXES_MAX {

@@ -13,7 +13,6 @@ use super::served::ServedNamespace;
 use crate::Error;
 
 /// A query.
-#[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) facts: JobFacts,
     started: Instant,
@@ -29,7 +28,6 @@ pub(crate) struct Job {
 }
 
 /// What is known of a job from its start.
-#[derive(Debug)]
 pub(crate) struct JobFacts {
     pub(crate) id: u64,
     pub(crate) kind: JobKind,
@@ -156,7 +154,7 @@ impl Job {
 }
 
 /// All jobs that are known.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Jobs {
     /// The oldest first.
     known: Mutex<VecDeque<Arc<Job>>>,

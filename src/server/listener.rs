@@ -36,7 +36,6 @@ const WATCH_PERIOD: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A running server. It is stopped by [`ServerHandle::stop`], or when the handle is dropped.
-#[derive(Debug)]
 pub struct ServerHandle {
     addr: SocketAddr,
     tls: Option<SocketAddr>,
@@ -181,6 +180,13 @@ impl ServerHandle {
     /// takes no longer than 5 s. The store stays open.
     pub fn stop(self) {
         drop(self);
+    }
+}
+
+impl std::fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ServerHandle");
+        shown.field("addr", &self.addr).finish_non_exhaustive()
     }
 }
 

@@ -72,7 +72,6 @@ impl AnswerHeader {
 }
 
 /// A message under way at the end of a buffer.
-#[derive(Debug)]
 pub(crate) struct MessageReply<'o, 'b> {
     out: &'o mut ResponseBuffer<'b>,
     at: usize,
@@ -211,7 +210,6 @@ impl<'o, 'b> MessageReply<'o, 'b> {
 }
 
 /// Takes results into an answer, in the order of the operations: copied from the record's bytes to the client's without decoding.
-#[derive(Debug)]
 pub(crate) struct WireResults<'r, 'o, 'b> {
     reply: &'r mut MessageReply<'o, 'b>,
     /// The operations that have no results yet, if the answer names each operation's code.

@@ -30,7 +30,6 @@ const DONE_QUERIES_MAX: u64 = 100;
 const BACKGROUND_RPS_MAX: u64 = 10_000;
 
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
-#[derive(Debug)]
 pub(crate) struct LiveLimits {
     pub(crate) max_connections: AtomicU64,
     /// 0: connections may be silent as long as they like. They take it over with their next request.
@@ -65,7 +64,6 @@ impl LiveLimits {
 }
 
 /// What all connections share.
-#[derive(Debug)]
 pub(crate) struct ServerShared {
     pub(crate) namespaces: Box<[Arc<ServedNamespace>]>,
     /// The node's name: up to 16 hexadecimal digits.

@@ -24,7 +24,6 @@ const STOP_GRACE: Duration = Duration::from_secs(3);
 const SPACE_PAUSE: Duration = Duration::from_millis(2);
 
 /// The requests about records of a message, made one after the other.
-#[derive(Debug)]
 pub(crate) struct Requests<'s> {
     pub(crate) deadline: Instant,
     /// The writes to one namespace, until one has to wait.
@@ -136,7 +135,6 @@ impl<'s> Requests<'s> {
 }
 
 /// A request that writes, from its first run to its last.
-#[derive(Debug)]
 struct WaitingWrite<'s> {
     served: &'s ServedNamespace,
     attempt: Attempt,

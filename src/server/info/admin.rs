@@ -8,23 +8,14 @@ use crate::server::result_code;
 /// Sets of the store itself have names that begin so.
 const OWN_SETS_BEGIN: char = '<';
 
-/// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
-pub(super) fn truncate(ask: &mut Ask<'_>) -> InfoAnswer {
-    let Some(set) = ask.parameter(&["set"]).filter(|set| !set.is_empty()) else {
-        return Err(InfoError::parameter("missing set"));
-    };
-    run_truncate(ask, Some(set))
-}
-
-/// `truncate-namespace:namespace=N;lut=NANOSECONDS`.
-pub(super) fn truncate_all(ask: &mut Ask<'_>) -> InfoAnswer {
-    if ask.parameter(&["set"]).is_some() {
-        return Err(InfoError::parameter("a set: use truncate"));
+/// `truncate:namespace=N;set=S;lut=NANOSECONDS`, or `truncate-namespace:namespace=N;lut=NANOSECONDS`.
+pub(super) fn truncate(ask: &mut Ask<'_>, of_set: bool) -> InfoAnswer {
+    let set = ask.parameter(&["set"]);
+    match set {
+        None | Some("") if of_set => return Err(InfoError::parameter("missing set")),
+        Some(_) if !of_set => return Err(InfoError::parameter("a set: use truncate")),
+        _ => {}
     }
-    run_truncate(ask, None)
-}
-
-fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> InfoAnswer {
     let name = ask
         .namespace_name()
         .ok_or_else(|| InfoError::parameter("missing namespace"))?;

@@ -20,6 +20,7 @@ mod namespaces;
 mod sindex;
 mod udf;
 
+use admin::truncate;
 use cluster::{maps, service_if};
 pub(crate) use identity::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
@@ -37,7 +38,7 @@ use crate::Error;
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
 
 /// A connection's addresses and its client's description.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Session {
     /// Where the client reached this server.
     pub(crate) local: SocketAddr,
@@ -50,7 +51,6 @@ pub(crate) struct Session {
 }
 
 /// A command, and who asks.
-#[derive(Debug)]
 struct Ask<'a> {
     shared: &'a ServerShared,
     session: &'a mut Session,
@@ -174,8 +174,12 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("sindex-stat", Login, Runs(sindex::stat)),
     ("statistics", Login, Runs(namespaces::statistics)),
     ("status", Nothing, Says("ok")),
-    ("truncate", TRUNCATE, Runs(admin::truncate)),
-    ("truncate-namespace", TRUNCATE, Runs(admin::truncate_all)),
+    ("truncate", TRUNCATE, Runs(|ask| truncate(ask, true))),
+    (
+        "truncate-namespace",
+        TRUNCATE,
+        Runs(|ask| truncate(ask, false)),
+    ),
     ("truncate-namespace-undo", TRUNCATE, Says("ok")),
     ("truncate-undo", TRUNCATE, Says("ok")),
     ("udf-get", Login, Runs(udf::get)),

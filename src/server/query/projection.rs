@@ -14,7 +14,6 @@ use crate::server::reply::WireResults;
 use crate::{Error, Result};
 
 /// Which bins a query returns.
-#[derive(Debug)]
 pub(super) enum Projection {
     /// Generation and times only.
     None,

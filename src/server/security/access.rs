@@ -23,7 +23,7 @@ use crate::server::served::ServedNamespace;
 use crate::server::transaction::part::TransactionPart;
 
 /// The rights of a connection: those of its user, if it has one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Access {
     /// `None`: every client may do everything.
     pub(super) security: Option<Arc<Security>>,

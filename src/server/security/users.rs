@@ -24,7 +24,6 @@ use crate::{Error, Namespace, Result, Store};
 const CHECKS_AT_ONCE: usize = 2;
 
 /// The users of a server, and their activity.
-#[derive(Debug)]
 pub(crate) struct Security {
     /// Keeps users and roles; its clock is that of sessions and quotas.
     namespace: Namespace,

@@ -44,7 +44,7 @@ pub(crate) enum TransactionEnd {
 }
 
 /// The table's answer about a transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum KnownTransaction {
     Open(Arc<OpenTransaction>),
     Ended(TransactionEnd),
@@ -53,7 +53,6 @@ pub(crate) enum KnownTransaction {
 }
 
 /// The transactions of a namespace.
-#[derive(Debug)]
 pub(crate) struct Transactions {
     namespace: Namespace,
     table: Mutex<TransactionTable>,
@@ -64,7 +63,7 @@ pub(crate) struct Transactions {
     pub(crate) counters: TransactionCounters,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct TransactionTable {
     open: HashMap<Digest, Arc<OpenTransaction>>,
     ended: HashMap<Digest, TransactionEnd>,
@@ -73,7 +72,6 @@ struct TransactionTable {
 }
 
 /// A transaction that is neither committed nor rolled back.
-#[derive(Debug)]
 pub(crate) struct OpenTransaction {
     /// The digest of its monitor.
     pub(crate) monitor: Digest,
@@ -83,7 +81,6 @@ pub(crate) struct OpenTransaction {
 }
 
 /// The writes of a transaction.
-#[derive(Debug)]
 pub(crate) struct TransactionState {
     /// False if the transaction ended while a thread waited for this lock.
     is_open: bool,
