@@ -207,23 +207,16 @@ impl<'a> Batch<'a> {
 
     /// Executes a row. Returns false if the row must wait and be executed again.
     fn execute(&mut self, row: &BatchRequestRow<'a>, out: &mut ResponseBuffer<'_>) -> bool {
-        let Message {
-            mut head,
-            fields,
-            ops,
-        } = row.content;
-        head.timeout_ms = self.timeout_ms;
-        let own = fields
-            .get(Field::Filter)
-            .map(|encoded| Expression::of_encoded(encoded.into()));
+        let mut message = row.content;
+        message.head.timeout_ms = self.timeout_ms;
+        let own = message.fields.get(Field::Filter);
+        let own = own.map(|encoded| Expression::of_encoded(encoded.into()));
         let start = out.len();
-        let name = fields.get(Field::Namespace).unwrap_or_default();
+        let name = message.fields.get(Field::Namespace).unwrap_or_default();
         let code = match self.shared.namespace(name) {
             Some(served) => {
                 let command = RecordCommand {
-                    head,
-                    fields,
-                    ops,
+                    message,
                     digest: row.digest,
                     filter: own.as_ref().or(self.filter.as_ref()),
                     row: Some(row.index),

@@ -16,9 +16,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::command::CommandAnswer;
-use super::fields::Fields;
-use super::message::{Head, Info2, Verb};
-use super::ops::{Ops, WireOp, code};
+use super::message::{Head, Info2, Message, Verb};
+use super::ops::{WireOp, code};
 use super::result_code;
 use super::transaction::part::TransactionPart;
 use crate::call::{Payload, Trust};
@@ -77,13 +76,9 @@ impl CommunityEdition {
     }
 
     /// Refuses by a code what the Community Edition refuses without a look at the record.
-    pub(crate) fn check(
-        &self,
-        head: &Head,
-        fields: &Fields<'_>,
-        ops: &Ops<'_>,
-    ) -> std::result::Result<(), u8> {
-        match TransactionPart::of(head, fields) {
+    pub(crate) fn check(&self, message: &Message<'_>) -> std::result::Result<(), u8> {
+        let head = &message.head;
+        match TransactionPart::of(message) {
             // The monitor of a transaction is a record like others.
             TransactionPart::None | TransactionPart::Monitor => {}
             _ => return Err(result_code::ENTERPRISE_ONLY),
@@ -91,7 +86,7 @@ impl CommunityEdition {
         if head.verb() == Verb::Delete && head.info2.contains(Info2::DURABLE_DELETE) {
             return Err(result_code::ENTERPRISE_ONLY);
         }
-        if self.deleted.is_none() && ops.iter().any(|op| persists_list_index(&op)) {
+        if self.deleted.is_none() && message.ops.iter().any(|op| persists_list_index(&op)) {
             tracing::error!(
                 "a list with a persisted index in memory: the Community Edition dies of it"
             );

@@ -54,7 +54,7 @@ impl RecordCommand<'_> {
         if served
             .transactions
             .counters
-            .count(TransactionPart::of(&self.head, &self.fields), code)
+            .count(TransactionPart::of(&self.message), code)
         {
             return;
         }
@@ -75,10 +75,10 @@ impl RecordCommand<'_> {
             return Err(result_code::FORBIDDEN.into());
         }
         if let Some(community) = &self.served.community {
-            community.check(&self.head, &self.fields, &self.ops)?;
+            community.check(&self.message)?;
             return request.answer_single(reply);
         }
-        match TransactionPart::of(&self.head, &self.fields) {
+        match TransactionPart::of(&self.message) {
             TransactionPart::None => {}
             TransactionPart::Monitor => return request.answer_monitor(reply),
             part => return request.answer_member(part, reply),
@@ -113,7 +113,7 @@ impl RecordRequest<'_> {
             Verb::Delete => self.delete(),
             Verb::Function => self.apply(reply),
             Verb::Write => self.write(reply),
-            Verb::Read if self.command.head.info1.contains(Info1::READ) => self.read(reply),
+            Verb::Read if self.command.message.head.info1.contains(Info1::READ) => self.read(reply),
             Verb::Read => Err(result_code::PARAMETER.into()),
         }
     }

@@ -155,7 +155,7 @@ impl RecordRequest<'_> {
     /// Calls a function for the record.
     pub(crate) fn apply(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let (command, served) = (self.command, self.command.served);
-        let call = FunctionCall::of(&command.fields)?;
+        let call = FunctionCall::of(&command.message.fields)?;
         let function = RecordFunction {
             served,
             call: &call,

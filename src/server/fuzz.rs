@@ -124,9 +124,7 @@ impl FuzzTarget {
         let filter = fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
         let command = RecordCommand {
-            head: message.head,
-            fields: message.fields,
-            ops: message.ops,
+            message,
             digest: Digest::new(digest.try_into().ok()?),
             filter: filter.as_ref(),
             row: None,

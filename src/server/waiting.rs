@@ -154,7 +154,7 @@ impl WaitingWrite<'_> {
     /// Queues for the record where the server holds writes to its set, and for functions: no writer comes between their read
     /// and their write. Otherwise the code of the answer.
     fn hold(&mut self, command: &RecordCommand<'_>) -> Result<(), u8> {
-        let set = command.fields.get(Field::Set).unwrap_or_default();
+        let set = command.message.fields.get(Field::Set).unwrap_or_default();
         let config = self.served.hold.as_ref();
         let hold = config.and_then(|config| config.time_of(set));
         let calls_function = command.verb() == Verb::Function;

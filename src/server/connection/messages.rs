@@ -68,9 +68,7 @@ impl Connection<'_> {
         let filter = message.fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
         let command = RecordCommand {
-            head: message.head,
-            fields: message.fields,
-            ops: message.ops,
+            message,
             digest,
             filter: filter.as_ref(),
             row: None,

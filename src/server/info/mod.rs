@@ -21,7 +21,7 @@ mod sindex;
 mod udf;
 
 use admin::truncate;
-use cluster::{maps, service_if};
+use cluster::{maps, peers, service_if};
 pub(crate) use identity::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
 
@@ -111,8 +111,7 @@ use InfoAction::{EnterpriseOnly, Runs, Says};
 
 /// All commands: names between spaces, and what they need.
 const COMMANDS: &[(&str, Needs, InfoAction)] = &[
-    ("alumni-clear-std", Nothing, Runs(cluster::peers)),
-    ("alumni-tls-std", Nothing, Runs(cluster::peers)),
+    ("alumni-clear-std alumni-tls-std", Nothing, Runs(peers)),
     ("best-practices", Login, Says("failed_best_practices=none")),
     ("build", Nothing, Says(BUILD)),
     ("build_os", Login, Says(std::env::consts::OS)),
@@ -138,10 +137,9 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("partition-generation", Nothing, Says("1")),
     ("partition-info", Login, Runs(cluster::partition_info)),
     ("partitions", Nothing, Says("4096")),
-    ("peers-clear-alt", Nothing, Runs(cluster::peers)),
-    ("peers-clear-std", Nothing, Runs(cluster::peers)),
+    ("peers-clear-alt peers-clear-std", Nothing, Runs(peers)),
     ("peers-generation rebalance-generation", Nothing, Says("0")),
-    ("peers-tls-alt peers-tls-std", Nothing, Runs(cluster::peers)),
+    ("peers-tls-alt peers-tls-std", Nothing, Runs(peers)),
     ("query-abort", JOBS, Runs(admin::query_abort)),
     ("query-abort-all", JOBS, Runs(admin::query_abort_all)),
     ("rack-ids", Login, Runs(cluster::rack_ids)),

@@ -33,10 +33,7 @@ pub(super) fn projection_of(message: &Message<'_>) -> Result<Projection> {
             let names: Result<_> = message.ops.iter().map(|op| bin_name(op.name)).collect();
             return Ok(Projection::Names(names?));
         }
-        return Ok(Projection::Operations(operations_of(
-            &message.head,
-            &message.ops,
-        )?));
+        return operations_of(message).map(Projection::Operations);
     }
     match message.fields.get(Field::Bins) {
         Some(list) => names_of(list).map(Projection::Names),

@@ -245,7 +245,7 @@ fn change_of(
     filter: Option<Expression>,
 ) -> Result<BackgroundChange> {
     let head = &message.head;
-    let operations = operations_of(head, &message.ops)?;
+    let operations = operations_of(message)?;
     let reads = operations.iter().any(|operation| !operation.is_write());
     let is_wrong = match &call {
         None => reads || operations.is_empty() || head.info1.contains(Info1::READ),

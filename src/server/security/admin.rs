@@ -13,7 +13,7 @@ use super::access::Access;
 use super::account::Account;
 use super::directory::{Changed, UserDirectory, UserRole};
 use super::password::{BadToken, StoredPassword};
-use super::privilege::{Permissions, Privilege, short_text};
+use super::privilege::{Permissions, Privilege, read_list, short_text};
 use super::usage::Rate;
 use super::users::Security;
 use crate::server::bytes::UnreadBytes;
@@ -175,15 +175,11 @@ impl<'a> Asked<'a> {
     }
 
     fn roles(&self) -> Changed<Vec<&'a str>> {
-        let mut cursor = UnreadBytes(self.bytes(field::ROLES)?);
-        let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
-        let roles: Option<Vec<_>> = (0..count).map(|_| short_text(&mut cursor)).collect();
-        let roles = roles.filter(|_| cursor.is_empty());
-        roles.ok_or(result_code::SECURITY_FIELD)
+        read_list(self.bytes(field::ROLES)?, short_text)
     }
 
     fn privileges(&self) -> Changed<BTreeSet<Privilege>> {
-        Privilege::read_all(self.bytes(field::PRIVILEGES)?)
+        read_list(self.bytes(field::PRIVILEGES)?, Privilege::read)
     }
 
     fn password(&self) -> Changed<StoredPassword> {
