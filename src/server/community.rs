@@ -15,9 +15,9 @@ use std::path::Path;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::command::CommandAnswer;
 use super::message::{Head, Info2, Message, Verb};
 use super::ops::{WireOp, code};
+use super::reply::AnswerHeader;
 use super::result_code;
 use super::transaction::part::TransactionPart;
 use crate::call::{Payload, Trust};
@@ -97,12 +97,12 @@ impl CommunityEdition {
 
     /// Runs a write or delete, and keeps the version that there was if the record is gone afterwards: the generation of the
     /// answer is 0 then.
-    pub(crate) fn keeping_deleted(
+    pub(crate) fn keeping_deleted<E: From<Error>>(
         &self,
         namespace: &Namespace,
         digest: &Digest,
-        write: impl FnOnce() -> CommandAnswer,
-    ) -> CommandAnswer {
+        write: impl FnOnce() -> std::result::Result<AnswerHeader, E>,
+    ) -> std::result::Result<AnswerHeader, E> {
         let Some(deleted) = &self.deleted else {
             return write();
         };

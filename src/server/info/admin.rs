@@ -8,14 +8,23 @@ use crate::server::result_code;
 /// Sets of the store itself have names that begin so.
 const OWN_SETS_BEGIN: char = '<';
 
-/// `truncate:namespace=N;set=S;lut=NANOSECONDS`, or `truncate-namespace:namespace=N;lut=NANOSECONDS`.
-pub(super) fn truncate(ask: &mut Ask<'_>, of_set: bool) -> InfoAnswer {
-    let set = ask.parameter(&["set"]);
-    match set {
-        None | Some("") if of_set => return Err(InfoError::parameter("missing set")),
-        Some(_) if !of_set => return Err(InfoError::parameter("a set: use truncate")),
-        _ => {}
+/// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
+pub(super) fn truncate(ask: &mut Ask<'_>) -> InfoAnswer {
+    match ask.parameter(&["set"]) {
+        None | Some("") => Err(InfoError::parameter("missing set")),
+        set => run_truncate(ask, set),
     }
+}
+
+/// `truncate-namespace:namespace=N;lut=NANOSECONDS`.
+pub(super) fn truncate_all(ask: &mut Ask<'_>) -> InfoAnswer {
+    match ask.parameter(&["set"]) {
+        Some(_) => Err(InfoError::parameter("a set: use truncate")),
+        None => run_truncate(ask, None),
+    }
+}
+
+fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> InfoAnswer {
     let name = ask
         .namespace_name()
         .ok_or_else(|| InfoError::parameter("missing namespace"))?;

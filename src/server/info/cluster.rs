@@ -32,7 +32,15 @@ pub(super) fn service(ask: &mut Ask<'_>) -> InfoAnswer {
 }
 
 /// Clients look for the address of the kind of stream that they use.
-pub(super) fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> InfoAnswer {
+pub(super) fn service_plain(ask: &mut Ask<'_>) -> InfoAnswer {
+    service_if(ask, false)
+}
+
+pub(super) fn service_encrypted(ask: &mut Ask<'_>) -> InfoAnswer {
+    service_if(ask, true)
+}
+
+fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> InfoAnswer {
     match ask.session.is_encrypted == is_encrypted {
         true => service(ask),
         false => Ok(String::new()),
@@ -52,8 +60,16 @@ pub(super) fn replicas(ask: &mut Ask<'_>) -> InfoAnswer {
     })
 }
 
+pub(super) fn replicas_all(ask: &mut Ask<'_>) -> InfoAnswer {
+    maps(ask, |_| "1,")
+}
+
+pub(super) fn replicas_master(ask: &mut Ask<'_>) -> InfoAnswer {
+    maps(ask, |_| "")
+}
+
 /// Each namespace with its map, behind what `head` says.
-pub(super) fn maps(ask: &Ask<'_>, head: fn(&ServedNamespace) -> &'static str) -> InfoAnswer {
+fn maps(ask: &Ask<'_>, head: fn(&ServedNamespace) -> &'static str) -> InfoAnswer {
     // The map of a node that has all 4,096 partitions.
     let map = base64::encode(&[u8::MAX; PARTITIONS / 8]);
     let shown = |served: &ServedNamespace| {

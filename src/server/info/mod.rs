@@ -20,8 +20,6 @@ mod namespaces;
 mod sindex;
 mod udf;
 
-use admin::truncate;
-use cluster::{maps, peers, service_if};
 pub(crate) use identity::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
 
@@ -111,7 +109,8 @@ use InfoAction::{EnterpriseOnly, Runs, Says};
 
 /// All commands: names between spaces, and what they need.
 const COMMANDS: &[(&str, Needs, InfoAction)] = &[
-    ("alumni-clear-std alumni-tls-std", Nothing, Runs(peers)),
+    ("alumni-clear-std", Nothing, Runs(cluster::peers)),
+    ("alumni-tls-std", Nothing, Runs(cluster::peers)),
     ("best-practices", Login, Says("failed_best_practices=none")),
     ("build", Nothing, Says(BUILD)),
     ("build_os", Login, Says(std::env::consts::OS)),
@@ -137,9 +136,10 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("partition-generation", Nothing, Says("1")),
     ("partition-info", Login, Runs(cluster::partition_info)),
     ("partitions", Nothing, Says("4096")),
-    ("peers-clear-alt peers-clear-std", Nothing, Runs(peers)),
+    ("peers-clear-alt", Nothing, Runs(cluster::peers)),
+    ("peers-clear-std", Nothing, Runs(cluster::peers)),
     ("peers-generation rebalance-generation", Nothing, Says("0")),
-    ("peers-tls-alt peers-tls-std", Nothing, Runs(peers)),
+    ("peers-tls-alt peers-tls-std", Nothing, Runs(cluster::peers)),
     ("query-abort", JOBS, Runs(admin::query_abort)),
     ("query-abort-all", JOBS, Runs(admin::query_abort_all)),
     ("rack-ids", Login, Runs(cluster::rack_ids)),
@@ -147,21 +147,13 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("recluster set-log", SYSTEM, Says("ok")),
     ("release", Nothing, Runs(identity::release)),
     ("replicas", Login, Runs(cluster::replicas)),
-    ("replicas-all", Login, Runs(|ask| maps(ask, |_| "1,"))),
-    ("replicas-master", Login, Runs(|ask| maps(ask, |_| ""))),
+    ("replicas-all", Login, Runs(cluster::replicas_all)),
+    ("replicas-master", Login, Runs(cluster::replicas_master)),
     ("quiesce-undo revive roster-set", SYSTEM, EnterpriseOnly),
     ("service", Nothing, Runs(cluster::service)),
     ("service-clear-alt service-tls-alt", Nothing, Says("")),
-    (
-        "service-clear-std",
-        Nothing,
-        Runs(|ask| service_if(ask, false)),
-    ),
-    (
-        "service-tls-std",
-        Nothing,
-        Runs(|ask| service_if(ask, true)),
-    ),
+    ("service-clear-std", Nothing, Runs(cluster::service_plain)),
+    ("service-tls-std", Nothing, Runs(cluster::service_encrypted)),
     ("services services-alumni", Nothing, Says("")),
     ("set-config", SYSTEM, Runs(config::set)),
     ("sets", Login, Runs(namespaces::sets)),
@@ -172,12 +164,8 @@ const COMMANDS: &[(&str, Needs, InfoAction)] = &[
     ("sindex-stat", Login, Runs(sindex::stat)),
     ("statistics", Login, Runs(namespaces::statistics)),
     ("status", Nothing, Says("ok")),
-    ("truncate", TRUNCATE, Runs(|ask| truncate(ask, true))),
-    (
-        "truncate-namespace",
-        TRUNCATE,
-        Runs(|ask| truncate(ask, false)),
-    ),
+    ("truncate", TRUNCATE, Runs(admin::truncate)),
+    ("truncate-namespace", TRUNCATE, Runs(admin::truncate_all)),
     ("truncate-namespace-undo", TRUNCATE, Says("ok")),
     ("truncate-undo", TRUNCATE, Says("ok")),
     ("udf-get", Login, Runs(udf::get)),
