@@ -63,7 +63,7 @@ impl AnswerHeader {
         MessageReply::begin(out).finish(self);
     }
 
-    /// Appends the same in a frame of its own.
+    /// Appends the message that has a header only, in a frame of its own.
     pub(crate) fn write_framed(&self, out: &mut ResponseBuffer<'_>) {
         let at = open_frame(out);
         self.write(out);
