@@ -18,7 +18,6 @@ use crate::{Digest, Expression, Namespace, WritePolicy};
 const CALL_TIME: Duration = Duration::from_secs(1);
 
 /// The change that a query makes to each of its records.
-#[derive(Debug)]
 pub(crate) struct BackgroundChange {
     pub(crate) kind: BackgroundChangeKind,
     pub(crate) policy: WritePolicy,
@@ -26,7 +25,6 @@ pub(crate) struct BackgroundChange {
     pub(crate) filter: Option<Expression>,
 }
 
-#[derive(Debug)]
 pub(crate) enum BackgroundChangeKind {
     Operations(Vec<Operation>, Mode),
     Function(FunctionCall),

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::bytes::UnreadBytes;
 use super::command::RecordCommand;
 use super::fields::{Field, Fields};
-use super::frame::{FrameKind, close_frame, open_frame};
+use super::frame::{close_messages, open_frame};
 use super::message::{Head, Info1, Info2, Info3, Info4, Message};
 use super::ops::Ops;
 use super::reply::AnswerHeader;
@@ -119,7 +119,6 @@ fn parse_content<'a>(cursor: &mut UnreadBytes<'a>, flags: u8) -> Option<Message<
 }
 
 /// A batch under way.
-#[derive(Debug)]
 pub(crate) struct Batch<'a> {
     shared: &'a ServerShared,
     access: Access,
@@ -164,10 +163,6 @@ impl<'a> Batch<'a> {
         while checked.left > 0 {
             checked.next().ok_or(result_code::PARAMETER)?;
         }
-        let timeout = match message.head.timeout_ms {
-            0 => DEFAULT_TIMEOUT,
-            ms => Duration::from_millis(u64::from(ms)),
-        };
         Ok(Self {
             shared,
             access,
@@ -176,15 +171,14 @@ impl<'a> Batch<'a> {
             flags,
             timeout_ms: message.head.timeout_ms,
             end: None,
-            requests: Requests::new(Instant::now() + timeout),
+            requests: Requests::new(Instant::now() + message.head.timeout(DEFAULT_TIMEOUT)),
         })
     }
 
     /// Executes some rows, up to one that must wait, and appends their answers to `out`. Returns false after the last
     /// row. Callers then await [`Requests::synced`] and [`Requests::wait`].
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> bool {
-        let start = out.len();
-        let frame = open_frame(out);
+        let start = open_frame(out);
         for _ in 0..CHUNK_ROWS {
             if self.end.is_some() || out.len() - start > CHUNK_BYTES {
                 break;
@@ -205,37 +199,24 @@ impl<'a> Batch<'a> {
                 self.end = Some(result_code::TIMEOUT);
             }
         }
-        if out.len() - start > super::frame::FRAME_HEADER_BYTES {
-            close_frame(out, frame, FrameKind::Message);
-        } else {
-            out.truncate(start);
-        }
+        close_messages(out, start);
         let Some(code) = self.end else { return true };
-        let frame = open_frame(out);
-        AnswerHeader::last(code).write(out);
-        close_frame(out, frame, FrameKind::Message);
+        AnswerHeader::last(code).write_framed(out);
         false
     }
 
     /// Executes a row. Returns false if the row must wait and be executed again.
     fn execute(&mut self, row: &BatchRequestRow<'a>, out: &mut ResponseBuffer<'_>) -> bool {
-        let Message {
-            mut head,
-            fields,
-            ops,
-        } = row.content;
-        head.timeout_ms = self.timeout_ms;
-        let own = fields
-            .get(Field::Filter)
-            .map(|encoded| Expression::of_encoded(encoded.into()));
+        let mut message = row.content;
+        message.head.timeout_ms = self.timeout_ms;
+        let own = message.fields.get(Field::Filter);
+        let own = own.map(|encoded| Expression::of_encoded(encoded.into()));
         let start = out.len();
-        let name = fields.get(Field::Namespace).unwrap_or_default();
+        let name = message.fields.get(Field::Namespace).unwrap_or_default();
         let code = match self.shared.namespace(name) {
             Some(served) => {
                 let command = RecordCommand {
-                    head,
-                    fields,
-                    ops,
+                    message,
                     digest: row.digest,
                     filter: own.as_ref().or(self.filter.as_ref()),
                     row: Some(row.index),
@@ -249,14 +230,7 @@ impl<'a> Batch<'a> {
                 command.count(code);
                 code
             }
-            None => {
-                let answer = AnswerHeader {
-                    row: row.index,
-                    ..AnswerHeader::code(result_code::NAMESPACE)
-                };
-                answer.write(out);
-                answer.code
-            }
+            None => AnswerHeader::refuse_row(row.index, result_code::NAMESPACE, out),
         };
         let failed = !matches!(
             code,
@@ -274,24 +248,17 @@ impl<'a> Batch<'a> {
     /// Prefetches the memory of the next rows' records; consecutive rows of one namespace are fetched together.
     fn fetch_ahead(&self) {
         let mut ahead = self.rows;
-        let mut digests: SmallVec<[Digest; FETCHED_AHEAD]> = SmallVec::new();
-        let mut name: Option<&[u8]> = None;
-        let fetch = |name: Option<&[u8]>, digests: &[Digest]| {
+        let rows = std::iter::from_fn(|| ahead.next()).take(FETCHED_AHEAD);
+        let rows = rows.map(|row| (row.content.fields.get(Field::Namespace), row.digest));
+        let rows: SmallVec<[_; FETCHED_AHEAD]> = rows.collect();
+        for group in rows.chunk_by(|(one, _), (other, _)| one == other) {
+            let name = group.first().and_then(|(name, _)| *name);
             if let Some(served) = self.shared.namespace(name.unwrap_or_default()) {
-                served.namespace.prefetch_batch(digests);
+                let digests = group.iter().map(|(_, digest)| *digest);
+                let digests: SmallVec<[_; FETCHED_AHEAD]> = digests.collect();
+                served.namespace.prefetch_batch(&digests);
             }
-        };
-        for _ in 0..FETCHED_AHEAD {
-            let Some(row) = ahead.next() else { break };
-            let its_name = row.content.fields.get(Field::Namespace);
-            if its_name != name {
-                fetch(name, &digests);
-                digests.clear();
-                name = its_name;
-            }
-            digests.push(row.digest);
         }
-        fetch(name, &digests);
     }
 }
 

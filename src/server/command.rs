@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::fields::{Field, Fields};
-use super::message::{Head, Info1, Info2, Info3, Verb};
+use super::message::{Info1, Info2, Info3, Message, Verb};
 use super::operation::{bin_name, operations_of};
-use super::ops::{Ops, code};
+use super::ops::code;
 use super::reply::WireResults;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
@@ -25,11 +25,9 @@ const TTL_NEVER: u32 = u32::MAX;
 const TTL_DONT_UPDATE: u32 = u32::MAX - 1;
 
 /// A request about one record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct RecordCommand<'a> {
-    pub(crate) head: Head,
-    pub(crate) fields: Fields<'a>,
-    pub(crate) ops: Ops<'a>,
+    pub(crate) message: Message<'a>,
     pub(crate) digest: Digest,
     /// The filter: an expression that must be true of the record.
     pub(crate) filter: Option<&'a Expression>,
@@ -40,7 +38,7 @@ pub(crate) struct RecordCommand<'a> {
 }
 
 /// A request about one record, and how it names the record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct RecordRequest<'r> {
     pub(crate) command: &'r RecordCommand<'r>,
     pub(crate) address: DigestAddress<'r>,
@@ -51,19 +49,19 @@ pub(crate) type CommandAnswer = std::result::Result<AnswerHeader, CommandRefusal
 
 impl RecordCommand<'_> {
     pub(crate) const fn verb(&self) -> Verb {
-        match self.head.verb() {
-            Verb::Write if self.fields.has(Field::UdfPackage) => Verb::Function,
+        match self.message.head.verb() {
+            Verb::Write if self.message.fields.has(Field::UdfPackage) => Verb::Function,
             verb => verb,
         }
     }
 
     pub(crate) fn set(&self) -> Result<&str> {
-        set_of(&self.fields)
+        set_of(&self.message.fields)
     }
 
     /// Returns the user key. A key of an unsupported type is refused with code 16.
     pub(crate) fn key(&self) -> std::result::Result<Option<&[u8]>, CommandRefusal> {
-        match self.fields.get(Field::Key) {
+        match self.message.fields.get(Field::Key) {
             Some(key) if !is_key(key) => Err(result_code::UNSUPPORTED.into()),
             key => Ok(key),
         }
@@ -79,17 +77,18 @@ impl RecordCommand<'_> {
     /// Reads among writes must be announced, and so must a read of all bins
     /// (semantics.md#several-operations-together).
     pub(crate) fn check_reads(&self) -> Result<()> {
-        let mut ops = self.ops.iter();
-        if !self.head.info1.contains(Info1::READ) && ops.any(|op| code::reads(op.code)) {
+        let mut ops = self.message.ops.iter();
+        if !self.message.head.info1.contains(Info1::READ) && ops.any(|op| code::reads(op.code)) {
             return Err(Error::parameter(
                 "an operation that reads in a request that only writes",
             ));
         }
         let reads_all = self
+            .message
             .ops
             .iter()
             .any(|op| op.code == code::READ && op.name.is_empty());
-        if self.head.info1.contains(Info1::GET_ALL) && !reads_all {
+        if self.message.head.info1.contains(Info1::GET_ALL) && !reads_all {
             return Err(Error::parameter(
                 "a request for all bins among writes needs an operation that says when they are read",
             ));
@@ -99,8 +98,8 @@ impl RecordCommand<'_> {
 
     pub(crate) fn mode(&self) -> Mode {
         let replacing = Info3::CREATE_OR_REPLACE | Info3::REPLACE_ONLY;
-        let mut mode = self.head.mode();
-        mode.set(Mode::REPLACE, self.head.info3.intersects(replacing));
+        let mut mode = self.message.head.mode();
+        mode.set(Mode::REPLACE, self.message.head.info3.intersects(replacing));
         mode
     }
 
@@ -109,13 +108,13 @@ impl RecordCommand<'_> {
         &'r self,
         reply: &'r mut MessageReply<'o, 'b>,
     ) -> WireResults<'r, 'o, 'b> {
-        WireResults::new(reply, self.row.is_none().then(|| self.ops.iter()))
+        WireResults::new(reply, self.row.is_none().then(|| self.message.ops.iter()))
     }
 
     /// How to write.
     pub(crate) fn policy(&self) -> Result<WritePolicy> {
         use RecordExistsAction::{CreateOnly, Replace, ReplaceOnly, Update, UpdateOnly};
-        let head = &self.head;
+        let head = &self.message.head;
         let action = if head.info2.contains(Info2::CREATE_ONLY) {
             CreateOnly
         } else if head.info3.contains(Info3::UPDATE_ONLY) {
@@ -135,7 +134,7 @@ impl RecordCommand<'_> {
     }
 
     fn generation(&self) -> GenerationPolicy {
-        let head = &self.head;
+        let head = &self.message.head;
         if head.info2.contains(Info2::GENERATION_EQUAL) {
             GenerationPolicy::ExpectEqual(head.generation)
         } else if head.info2.contains(Info2::GENERATION_GREATER) {
@@ -146,18 +145,15 @@ impl RecordCommand<'_> {
     }
 
     /// How long the request may wait for others.
-    pub(crate) fn timeout(&self) -> Duration {
-        match self.head.timeout_ms {
-            0 => DEFAULT_TIMEOUT,
-            ms => Duration::from_millis(u64::from(ms)),
-        }
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.message.head.timeout(DEFAULT_TIMEOUT)
     }
 }
 
 impl RecordRequest<'_> {
     pub(crate) fn read(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let (command, namespace) = (self.command, &self.command.served.namespace);
-        let touch = read_touch(command.head.ttl);
+        let touch = read_touch(command.message.head.ttl);
         let metadata = namespace.read_at(&self.address, touch, |record| {
             self.read_record(record, reply)
         })?;
@@ -170,7 +166,7 @@ impl RecordRequest<'_> {
         record: &RemoteRecord<'_>,
         reply: &mut MessageReply<'_, '_>,
     ) -> Result<Metadata> {
-        if !self.command.head.info1.contains(Info1::NO_BINS) {
+        if !self.command.message.head.info1.contains(Info1::NO_BINS) {
             self.read_bins(record, reply)?;
         }
         Ok(record.metadata())
@@ -179,18 +175,18 @@ impl RecordRequest<'_> {
     fn read_bins(&self, record: &RemoteRecord<'_>, reply: &mut MessageReply<'_, '_>) -> Result<()> {
         let command = self.command;
         let view = record.view()?;
-        if command.head.info1.contains(Info1::GET_ALL) {
+        if command.message.head.info1.contains(Info1::GET_ALL) {
             return reply.bins(view);
         }
-        if command.ops.is_empty() {
+        if command.message.ops.is_empty() {
             return Err(Error::parameter("a read of neither bins nor operations"));
         }
         // Names alone are answered straight from the record.
-        if command.ops.iter().all(|op| op.code == code::READ) {
-            let names = command.ops.iter().map(|op| bin_name(op.name));
+        if command.message.ops.iter().all(|op| op.code == code::READ) {
+            let names = command.message.ops.iter().map(|op| bin_name(op.name));
             return reply.named_bins(view, names, command.mode());
         }
-        let operations = operations_of(&command.head, &command.ops)?;
+        let operations = operations_of(&command.message)?;
         let namespace = &self.command.served.namespace;
         let set_name = namespace.set_name_or(record.set_id(), self.address.set);
         let facts = namespace.facts(record, &set_name);
@@ -203,13 +199,13 @@ impl RecordRequest<'_> {
         let (command, address) = (self.command, &self.address);
         let served = command.served;
         command.check_reads()?;
-        let operations = operations_of(&command.head, &command.ops)?;
+        let operations = operations_of(&command.message)?;
         let checked = Checked::new(&operations, command.mode())?;
         let policy = command.policy()?;
         served.keeping_deleted(&address.digest, || {
             let namespace = &served.namespace;
             if let Some(community) = &served.community {
-                community.check_write(&command.head, namespace, address, &checked)?;
+                community.check_write(&command.message.head, namespace, address, &checked)?;
             }
             let results = &mut command.results(reply);
             let outcome = namespace.write_at(address, &policy, &checked, results)?;
@@ -227,7 +223,6 @@ impl RecordRequest<'_> {
 }
 
 /// Why a request about one record was refused.
-#[derive(Debug)]
 pub(crate) enum CommandRefusal {
     Code(u8),
     Refused(WriteRefusal),
@@ -297,15 +292,10 @@ impl ServedNamespace {
         digest: &Digest,
         write: impl FnOnce() -> CommandAnswer,
     ) -> CommandAnswer {
-        let kept = match &self.community {
-            Some(community) => community.begin(&self.namespace, digest)?,
-            None => None,
-        };
-        let answer = write()?;
-        if let (Some(kept), 0) = (kept, answer.generation) {
-            kept.done()?;
+        match &self.community {
+            Some(community) => community.keeping_deleted(&self.namespace, digest, write),
+            None => write(),
         }
-        Ok(answer)
     }
 }
 

@@ -12,12 +12,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::fields::Fields;
-use super::message::{Head, Info2, Verb};
-use super::ops::{Ops, WireOp, code};
+use super::message::{Head, Info2, Message, Verb};
+use super::ops::{WireOp, code};
+use super::reply::AnswerHeader;
 use super::result_code;
 use super::transaction::part::TransactionPart;
 use crate::call::{Payload, Trust};
@@ -42,7 +42,6 @@ struct DeletedVersion {
 }
 
 /// What a namespace that behaves as the Community Edition keeps.
-#[derive(Debug)]
 pub(crate) struct CommunityEdition {
     /// The file of deleted versions; `None` where the namespace is in memory. Clients write under this lock, one after
     /// the other.
@@ -77,13 +76,9 @@ impl CommunityEdition {
     }
 
     /// Refuses by a code what the Community Edition refuses without a look at the record.
-    pub(crate) fn check(
-        &self,
-        head: &Head,
-        fields: &Fields<'_>,
-        ops: &Ops<'_>,
-    ) -> std::result::Result<(), u8> {
-        match TransactionPart::of(head, fields) {
+    pub(crate) fn check(&self, message: &Message<'_>) -> std::result::Result<(), u8> {
+        let head = &message.head;
+        match TransactionPart::of(message) {
             // The monitor of a transaction is a record like others.
             TransactionPart::None | TransactionPart::Monitor => {}
             _ => return Err(result_code::ENTERPRISE_ONLY),
@@ -91,7 +86,7 @@ impl CommunityEdition {
         if head.verb() == Verb::Delete && head.info2.contains(Info2::DURABLE_DELETE) {
             return Err(result_code::ENTERPRISE_ONLY);
         }
-        if self.deleted.is_none() && ops.iter().any(|op| persists_list_index(&op)) {
+        if self.deleted.is_none() && message.ops.iter().any(|op| persists_list_index(&op)) {
             tracing::error!(
                 "a list with a persisted index in memory: the Community Edition dies of it"
             );
@@ -100,16 +95,18 @@ impl CommunityEdition {
         Ok(())
     }
 
-    /// Begins a write or delete. [`PossibleDeletion::done`] keeps the earlier version if the record is gone afterwards.
-    pub(crate) fn begin(
+    /// Runs a write or delete, and keeps the version that there was if the record is gone afterwards: the generation of the
+    /// answer is 0 then.
+    pub(crate) fn keeping_deleted<E: From<Error>>(
         &self,
         namespace: &Namespace,
         digest: &Digest,
-    ) -> Result<Option<PossibleDeletion<'_>>> {
+        write: impl FnOnce() -> std::result::Result<AnswerHeader, E>,
+    ) -> std::result::Result<AnswerHeader, E> {
         let Some(deleted) = &self.deleted else {
-            return Ok(None);
+            return write();
         };
-        let file = deleted.lock();
+        let mut file = deleted.lock();
         let before = namespace.read_to_save(digest, |set_id, saved| {
             let version = DeletedVersion {
                 digest: *saved.digest.as_bytes(),
@@ -121,7 +118,15 @@ impl CommunityEdition {
             };
             rmp_serde::to_vec(&version).map_err(|error| Error::parameter(error.to_string()))
         })?;
-        Ok(Some(PossibleDeletion { file, before }))
+        let answer = write()?;
+        if let (Some(before), 0) = (before, answer.generation) {
+            let len = u32::try_from(before.len()).unwrap_or(u32::MAX);
+            let entry = [&len.to_le_bytes()[..], &before].concat();
+            file.write_all(&entry).map_err(|error| {
+                Error::parameter(format!("cannot keep what was deleted: {error}"))
+            })?;
+        }
+        Ok(answer)
     }
 
     /// Refuses by a code a write with this header that asks for a durable delete and leaves a record without bins.
@@ -147,27 +152,6 @@ impl CommunityEdition {
             // The write itself is refused, or makes the record.
             _ => Ok(()),
         }
-    }
-}
-
-/// A write that may delete its record, and the version that there was.
-#[derive(Debug)]
-pub(crate) struct PossibleDeletion<'a> {
-    file: MutexGuard<'a, File>,
-    before: Option<Vec<u8>>,
-}
-
-impl PossibleDeletion<'_> {
-    /// Keeps the earlier version: the record is gone.
-    pub(crate) fn done(mut self) -> Result<()> {
-        let Some(before) = self.before else {
-            return Ok(());
-        };
-        let len = u32::try_from(before.len()).unwrap_or(u32::MAX);
-        let entry = [&len.to_le_bytes()[..], &before].concat();
-        self.file
-            .write_all(&entry)
-            .map_err(|error| Error::parameter(format!("cannot keep what was deleted: {error}")))
     }
 }
 

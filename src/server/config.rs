@@ -20,35 +20,16 @@ use crate::{Durability, Error, NamespaceConfig, Result};
 
 /// Parts of the file that are about what one node in one process does not have, or does by itself: contexts, with parameters or
 /// contexts of theirs.
-const PASSED_OVER: &[(&str, &str)] = &[
-    ("network.", "fabric heartbeat info admin"),
-    ("", "logging mod-lua"),
-    (
-        "service.",
-        "user group pidfile run-as-daemon work-directory",
-    ),
-    ("service.", "service-threads migrate-threads info-threads"),
-    ("service.", "node-id node-id-interface feature-key-file"),
-    (
-        "namespace.",
-        "replication-factor memory-size stop-writes-pct",
-    ),
-    ("namespace.", "index-stage-size sindex-stage-size"),
-    ("namespace.", "partition-tree-sprigs"),
-    ("namespace.", "high-water-memory-pct high-water-disk-pct"),
-    (
-        "namespace.storage-engine.",
-        "data-in-memory read-page-cache",
-    ),
-    ("namespace.storage-engine.", "flush-size write-block-size"),
-    ("namespace.storage-engine.", "max-write-cache"),
-    (
-        "namespace.storage-engine.",
-        "post-write-cache post-write-queue",
-    ),
-    ("namespace.storage-engine.", "stop-writes-used-pct"),
-    ("namespace.storage-engine.", "stop-writes-avail-pct"),
-];
+const PASSED_OVER: &str = "\
+network.: fabric heartbeat info admin
+: logging mod-lua
+service.: user group pidfile run-as-daemon work-directory service-threads migrate-threads
+service.: info-threads node-id node-id-interface feature-key-file
+namespace.: replication-factor memory-size stop-writes-pct index-stage-size sindex-stage-size
+namespace.: partition-tree-sprigs high-water-memory-pct high-water-disk-pct
+namespace.storage-engine.: data-in-memory read-page-cache flush-size write-block-size
+namespace.storage-engine.: max-write-cache post-write-cache post-write-queue
+namespace.storage-engine.: stop-writes-used-pct stop-writes-avail-pct";
 
 /// Aerospike's default.
 const TRANSACTION_PENDING_LIMIT: usize = 20;
@@ -221,7 +202,8 @@ impl ServerConfig {
         if self.apply(&path, &value).map_err(wrong)? {
             return Ok(());
         }
-        let passed_over = PASSED_OVER.iter().any(|(context, names)| {
+        let passed_over = PASSED_OVER.lines().any(|line| {
+            let (context, names) = line.split_once(": ").unwrap_or_default();
             path.strip_prefix(context).is_some_and(|rest| {
                 let name = rest.split_once('.').map_or(rest, |(name, _)| name);
                 names.split(' ').any(|known| known == name)

@@ -73,35 +73,32 @@ struct Connection<'s> {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(shared: Arc<ServerShared>, stream: Box<dyn ClientStream>) {
-    let ended = match (stream.socket().local_addr(), stream.socket().peer_addr()) {
-        (Ok(local), Ok(peer)) => {
-            let connection = Connection {
-                shared: &shared,
-                session: Session {
-                    is_encrypted: stream.is_encrypted(),
-                    local,
-                    peer: peer.to_string(),
-                    user_agent: None,
-                    access: Access::new(shared.security.clone(), peer.ip()),
-                },
-                stream,
-                inbox: Vec::with_capacity(BUFFER_BYTES),
-                read: 0,
-                outbox: ResponseBuffer::new(shared.budget.share()),
-                memory: shared.budget.share(),
-                stopped: Box::pin(shared.told_to_stop()),
-            };
-            connection.run().await
-        }
-        (Err(error), _) | (_, Err(error)) => Err(error.into()),
+    let run = async {
+        let socket = stream.socket();
+        let (local, peer) = (socket.local_addr()?, socket.peer_addr()?);
+        let connection = Connection {
+            shared: &shared,
+            session: Session {
+                is_encrypted: stream.is_encrypted(),
+                local,
+                peer: peer.to_string(),
+                user_agent: None,
+                access: Access::new(shared.security.clone(), peer.ip()),
+            },
+            stream,
+            inbox: Vec::with_capacity(BUFFER_BYTES),
+            read: 0,
+            outbox: ResponseBuffer::new(shared.budget.share()),
+            memory: shared.budget.share(),
+            stopped: Box::pin(shared.told_to_stop()),
+        };
+        connection.run().await
     };
-    let counter = match &ended {
-        Err(Closed::Idle) => Some(&shared.counters.idle_closes),
-        Err(Closed::Frame(_) | Closed::Compression) => Some(&shared.counters.malformed),
-        _ => None,
-    };
-    if let Some(counter) = counter {
-        counter.count();
+    let ended = run.await;
+    match &ended {
+        Err(Closed::Idle) => shared.counters.idle_closes.count(),
+        Err(Closed::Frame(_) | Closed::Compression) => shared.counters.malformed.count(),
+        _ => {}
     }
     match ended {
         Ok(()) => tracing::debug!("connection closed"),
@@ -229,7 +226,31 @@ impl Connection<'_> {
 
     /// Sends the answers that are there.
     async fn send(&mut self) -> Result<(), Closed> {
-        send(&mut *self.stream, &mut self.outbox, self.shared).await
+        for chunk in self.outbox.chunks(STALL_BYTES) {
+            // The usual answer fits into the socket's buffer; then no timer is needed.
+            let sent = match self.stream.try_write(chunk) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                sent => sent?,
+            };
+            let rest = chunk.get(sent..).unwrap_or_default();
+            if rest.is_empty() {
+                continue;
+            }
+            let stopped = async {
+                self.shared.told_to_stop().await;
+                tokio::time::sleep(STOP_GRACE).await;
+            };
+            let write = async {
+                self.stream.write_all(rest).await?;
+                self.stream.flush().await
+            };
+            tokio::select! {
+                sent = timeout(STALL, write) => sent.map_err(|_| Closed::Stalled)??,
+                () = stopped => return Err(Closed::Stopping),
+            }
+        }
+        self.outbox.clear();
+        Ok(())
     }
 
     async fn execute(&mut self, frame: Frame) -> Result<(), Closed> {
@@ -311,39 +332,4 @@ impl Connection<'_> {
         close_frame(&mut self.outbox, at, kind);
         Ok(())
     }
-}
-
-/// Sends all of `response_buffer` and empties it.
-async fn send(
-    stream: &mut dyn ClientStream,
-    outbox: &mut ResponseBuffer<'_>,
-    shared: &ServerShared,
-) -> Result<(), Closed> {
-    for chunk in outbox.chunks(STALL_BYTES) {
-        // The usual answer fits into the socket's buffer; then no timer is needed.
-        let sent = match stream.try_write(chunk) {
-            Ok(sent) => sent,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error.into()),
-        };
-        let rest = chunk.get(sent..).unwrap_or_default();
-        if !rest.is_empty() {
-            let stopped = async {
-                shared.told_to_stop().await;
-                tokio::time::sleep(STOP_GRACE).await;
-            };
-            let write = async {
-                stream.write_all(rest).await?;
-                stream.flush().await
-            };
-            tokio::select! {
-                sent = timeout(STALL, write) => {
-                    sent.map_err(|_| Closed::Stalled)??;
-                }
-                () = stopped => return Err(Closed::Stopping),
-            }
-        }
-    }
-    outbox.clear();
-    Ok(())
 }

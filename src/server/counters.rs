@@ -27,7 +27,6 @@ impl Counter {
 }
 
 /// Counts by a number, such as that of a kind.
-#[derive(Debug)]
 pub(crate) struct CounterArray<const N: usize>([Counter; N]);
 
 impl<const N: usize> Default for CounterArray<N> {
@@ -70,6 +69,17 @@ impl Pairs {
         }
     }
 
+    /// Adds counts by names behind `front`.
+    fn add_counts<const N: usize>(
+        &mut self,
+        front: &str,
+        names: [&str; N],
+        counts: &CounterArray<N>,
+    ) {
+        let names = names.map(|name| format!("{front}_{name}"));
+        self.add_all(names.into_iter().zip(counts.all()));
+    }
+
     /// `key=value` between semicolons.
     pub(crate) fn text(&self) -> String {
         let shown = self.0.iter().map(|(key, value)| format!("{key}={value}"));
@@ -77,30 +87,22 @@ impl Pairs {
     }
 }
 
-/// How many of a kind there are at present.
+/// How many of a kind there are at present: each has a clone.
 #[derive(Debug, Default)]
-pub(crate) struct Gauge(Arc<AtomicU64>);
+pub(crate) struct Gauge(Counted);
 
 /// One of them, counted while it lives.
-#[derive(Debug)]
-pub(crate) struct Counted(Arc<AtomicU64>);
+pub(crate) type Counted = Arc<()>;
 
 impl Gauge {
     /// Counts one more, unless there are `most`.
     pub(crate) fn enter(&self, most: u64) -> Option<Counted> {
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted(Arc::clone(&self.0));
-        (before < most).then_some(counted)
+        let counted = Arc::clone(&self.0);
+        (self.get() <= most).then_some(counted)
     }
 
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        Arc::strong_count(&self.0) as u64 - 1
     }
 }
 
@@ -128,7 +130,7 @@ impl RequestOutcome {
 }
 
 /// Counts by outcome.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ByOutcome(CounterArray<5>);
 
 impl ByOutcome {
@@ -171,24 +173,14 @@ pub(crate) enum FunctionEffect {
     Error,
 }
 
-/// Counts of functions by effect.
-#[derive(Debug, Default)]
-pub(crate) struct FunctionEffects(CounterArray<4>);
+/// Counts of functions by [`FunctionEffect`].
+pub(crate) type FunctionEffects = CounterArray<4>;
 
-impl FunctionEffects {
-    pub(crate) fn add(&self, effect: FunctionEffect) {
-        self.0.add(effect as usize, 1);
-    }
-
-    fn add_to(&self, pairs: &mut Pairs, origin: &str) {
-        let names = ["read_success", "write_success", "delete_success", "error"];
-        let names = names.map(|name| format!("{origin}_lang_{name}"));
-        pairs.add_all(names.into_iter().zip(self.0.all()));
-    }
-}
+/// The names of effects behind the origin of a function.
+const EFFECT_NAMES: [&str; 4] = ["read_success", "write_success", "delete_success", "error"];
 
 /// Counts of requests from one origin.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct OriginCounters {
     /// By [`Verb`].
     requests: [ByOutcome; 4],
@@ -197,7 +189,7 @@ pub(crate) struct OriginCounters {
 }
 
 /// Counts of the requests about records of a namespace.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RequestCounters {
     single: OriginCounters,
     rows: OriginCounters,
@@ -266,7 +258,7 @@ impl RequestCounters {
             for ((kind, apart), counts) in kinds.iter().zip(&counters.requests) {
                 counts.add_to(pairs, &format!("{origin}_{kind}"), apart);
             }
-            counters.effects.add_to(pairs, origin);
+            pairs.add_counts(&format!("{origin}_lang"), EFFECT_NAMES, &counters.effects);
         }
         for (kind, counts) in [
             ("udf_sub_udf", &self.background_functions),
@@ -274,7 +266,7 @@ impl RequestCounters {
         ] {
             counts.add_to(pairs, kind, of_writes);
         }
-        self.background_effects.add_to(pairs, "udf_sub");
+        pairs.add_counts("udf_sub_lang", EFFECT_NAMES, &self.background_effects);
     }
 }
 
@@ -317,7 +309,7 @@ pub(crate) enum JobEnd {
 }
 
 /// Counts of queries by how they ended.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct QueryCounters([CounterArray<3>; 5]);
 
 impl QueryCounters {
@@ -341,14 +333,14 @@ impl QueryCounters {
                 "short_basic" => "timeout",
                 _ => "abort",
             };
-            let words = ["complete", "error", ended].map(|word| format!("{index}_{kind}_{word}"));
-            pairs.add_all(words.into_iter().zip(counts.all()));
+            let names = ["complete", "error", ended];
+            pairs.add_counts(&format!("{index}_{kind}"), names, counts);
         }
     }
 }
 
 /// Counts of the node, over all namespaces.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct NodeCounters {
     /// Connections that are open, were opened, and were refused.
     pub(crate) open: Gauge,
@@ -375,24 +367,13 @@ impl NodeCounters {
         let late = self.batches.get(RequestOutcome::Timeout);
         [complete, all - complete - late, late]
     }
-
-    /// How many batches have begun and not ended.
-    pub(crate) fn batches_under_way(&self) -> u64 {
-        let ended: u64 = self.ended_batches().iter().sum();
-        self.batches_begun.get().saturating_sub(ended)
-    }
-
-    /// Counts the end of a batch by the code of its last message.
-    pub(crate) fn end_batch(&self, code: u8) {
-        self.batches.add(RequestOutcome::of(code), 1);
-    }
 }
 
 /// The thresholds of a latency histogram: 2^0 to 2^16 ms.
 pub(crate) const LATENCY_BUCKETS: usize = 17;
 
 /// How long requests took.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Latency {
     count: Counter,
     /// How many took longer than 2^n ms, and not longer than 2^(n+1); all else is in `count` only.

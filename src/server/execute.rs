@@ -45,12 +45,7 @@ impl RecordCommand<'_> {
 
     /// Appends the answer of a request that is not executed. Returns its code.
     pub(crate) fn refuse(&self, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
-        AnswerHeader {
-            row: self.row.unwrap_or_default(),
-            ..AnswerHeader::code(code)
-        }
-        .write(out);
-        code
+        AnswerHeader::refuse_row(self.row.unwrap_or_default(), code, out)
     }
 
     /// Counts a request that was answered with this code.
@@ -59,7 +54,7 @@ impl RecordCommand<'_> {
         if served
             .transactions
             .counters
-            .count(TransactionPart::of(&self.head, &self.fields), code)
+            .count(TransactionPart::of(&self.message), code)
         {
             return;
         }
@@ -80,10 +75,10 @@ impl RecordCommand<'_> {
             return Err(result_code::FORBIDDEN.into());
         }
         if let Some(community) = &self.served.community {
-            community.check(&self.head, &self.fields, &self.ops)?;
+            community.check(&self.message)?;
             return request.answer_single(reply);
         }
-        match TransactionPart::of(&self.head, &self.fields) {
+        match TransactionPart::of(&self.message) {
             TransactionPart::None => {}
             TransactionPart::Monitor => return request.answer_monitor(reply),
             part => return request.answer_member(part, reply),
@@ -118,7 +113,7 @@ impl RecordRequest<'_> {
             Verb::Delete => self.delete(),
             Verb::Function => self.apply(reply),
             Verb::Write => self.write(reply),
-            Verb::Read if self.command.head.info1.contains(Info1::READ) => self.read(reply),
+            Verb::Read if self.command.message.head.info1.contains(Info1::READ) => self.read(reply),
             Verb::Read => Err(result_code::PARAMETER.into()),
         }
     }

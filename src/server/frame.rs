@@ -95,6 +95,16 @@ pub(crate) fn open_frame(out: &mut Vec<u8>) -> usize {
     at
 }
 
+/// Ends a frame of messages that was begun at `at`, or takes it back if it has none. Returns its length.
+pub(crate) fn close_messages(out: &mut Vec<u8>, at: usize) -> usize {
+    if out.len() <= at + FRAME_HEADER_BYTES {
+        out.truncate(at);
+    } else {
+        close_frame(out, at, FrameKind::Message);
+    }
+    out.len() - at
+}
+
 /// Ends the frame that was begun at `at`.
 pub(crate) fn close_frame(out: &mut [u8], at: usize, kind: FrameKind) {
     let body_len = out.len().saturating_sub(at + FRAME_HEADER_BYTES);

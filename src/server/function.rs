@@ -25,7 +25,6 @@ const CALLS_MAX: u64 = 128;
 const VALUE_HEAD_BYTES: usize = 64;
 
 /// A call on records, one after the other.
-#[derive(Debug)]
 pub(crate) struct RecordFunction<'a> {
     pub(crate) served: &'a ServedNamespace,
     pub(crate) call: &'a FunctionCall,
@@ -33,13 +32,8 @@ pub(crate) struct RecordFunction<'a> {
     pub(crate) effects: &'a FunctionEffects,
 }
 
-/// A call that is done.
-#[derive(Debug)]
-pub(crate) struct Applied {
-    /// The value that the function returned, in its stored form.
-    pub(crate) value: (ParticleType, Vec<u8>),
-    pub(crate) answer: AnswerHeader,
-}
+/// The value that a function returned, in its stored form, and the head of the answer.
+type Applied = (ParticleType, Vec<u8>, AnswerHeader);
 
 impl RecordFunction<'_> {
     /// Calls the function, and writes its change to the record: all of it or nothing. If another writer has come
@@ -58,27 +52,24 @@ impl RecordFunction<'_> {
             let met = record.metadata;
             // It may take long: another thread serves the connections of this one meanwhile.
             let result = block_in_place(|| functions.call(self.call, record, ends));
-            let result = result.map_err(|text| {
-                self.effects.add(FunctionEffect::Error);
+            let (result, change) = result.map_err(|text| {
+                self.effects.add(FunctionEffect::Error as usize, 1);
                 CommandRefusal::Function(text)
             })?;
-            let effect = match &result.change {
+            let effect = match &change {
                 FunctionChange::None => FunctionEffect::Read,
                 FunctionChange::Remove => FunctionEffect::Delete,
                 FunctionChange::Write { .. } => FunctionEffect::Write,
             };
             // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
-            let kind = write_answer(&result.value, &mut value).map_err(Error::from)?;
+            let kind = write_answer(&result, &mut value).map_err(Error::from)?;
             reserve(value.len() + VALUE_HEAD_BYTES)
                 .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
-            match self.write(address, met.as_ref(), result.change) {
+            match self.write(address, met.as_ref(), change) {
                 Ok(answer) => {
-                    self.effects.add(effect);
-                    return Ok(Applied {
-                        value: (kind, value),
-                        answer,
-                    });
+                    self.effects.add(effect as usize, 1);
+                    return Ok((kind, value, answer));
                 }
                 Err(refused) if refused.has_come_late(met.is_some()) && Instant::now() < ends => {}
                 Err(refused) => return Err(refused),
@@ -164,7 +155,7 @@ impl RecordRequest<'_> {
     /// Calls a function for the record.
     pub(crate) fn apply(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let (command, served) = (self.command, self.command.served);
-        let call = FunctionCall::of(&command.fields)?;
+        let call = FunctionCall::of(&command.message.fields)?;
         let function = RecordFunction {
             served,
             call: &call,
@@ -173,9 +164,8 @@ impl RecordRequest<'_> {
         };
         let ends = Instant::now() + command.timeout();
         let reserve = |bytes| reply.reserve(bytes);
-        let applied = function.apply(&self.address, ends, reserve)?;
-        let (kind, value) = applied.value;
+        let (kind, value, answer) = function.apply(&self.address, ends, reserve)?;
         reply.bin(b"SUCCESS", kind, &value)?;
-        Ok(applied.answer)
+        Ok(answer)
     }
 }

@@ -11,7 +11,6 @@ use crate::value::{EncodePurpose, List, normalize_element};
 use crate::{Digest, Key, Namespace, Value, shard};
 
 /// A function that a client calls.
-#[derive(Debug)]
 pub(crate) struct FunctionCall {
     /// The file of the module.
     pub(crate) file: String,
@@ -20,7 +19,6 @@ pub(crate) struct FunctionCall {
 }
 
 /// A record as a function gets it.
-#[derive(Debug)]
 pub(crate) struct RecordInput {
     pub(crate) bins: Bins,
     /// `None`: there is no record.
@@ -34,12 +32,8 @@ pub(crate) struct RecordInput {
     pub(crate) now_ms: u64,
 }
 
-/// The result of a function.
-#[derive(Debug)]
-pub(crate) struct FunctionResult {
-    pub(crate) value: Value,
-    pub(crate) change: FunctionChange,
-}
+/// The value that a function returned, and its change to the record; or the text for the client.
+pub(crate) type FunctionResult = Result<(Value, FunctionChange), String>;
 
 /// A stream under way: filters, maps, aggregation and reduction of one query. Takes a record, or `None` at the end, and the
 /// time until which it may run; returns the values that come out, or the text for the client.
@@ -47,7 +41,6 @@ pub(crate) type Stream =
     Box<dyn Fn(Option<RecordInput>, Instant) -> Result<Vec<Value>, String> + Send>;
 
 /// The change to a record.
-#[derive(Debug)]
 pub(crate) enum FunctionChange {
     None,
     Remove,

@@ -11,17 +11,22 @@ use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameKind};
 use super::info::{self, Session};
 use super::message::{Info1, Message};
-use super::query::{self, QueryStep, Started};
+use super::query::{self, QueryStep};
 use super::response_buffer::ResponseBuffer;
 use super::security::{Access, Security, SecurityOptions};
 use super::shared::ServerShared;
 use crate::{Digest, Expression, Result, Store};
 
 /// A server without a listener.
-#[derive(Debug)]
 pub struct FuzzTarget {
     shared: Arc<ServerShared>,
     security: Arc<Security>,
+}
+
+impl std::fmt::Debug for FuzzTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FuzzTarget")
+    }
 }
 
 impl FuzzTarget {
@@ -110,18 +115,16 @@ impl FuzzTarget {
         let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
         let Some(digest) = fields.get(Field::Digest) else {
             match query::start(&self.shared, served, &message, "nobody", None).ok()? {
-                Started::Query(mut query) => while query.step(&mut out) == QueryStep::More {},
-                Started::Background(query) => query.run_alone(),
-                Started::Empty => {}
+                Some(query) if query.is_change() => query.run_alone(),
+                Some(mut query) => while query.step(&mut out) == QueryStep::More {},
+                None => {}
             }
             return Some(unframed(&out));
         };
         let filter = fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
         let command = RecordCommand {
-            head: message.head,
-            fields: message.fields,
-            ops: message.ops,
+            message,
             digest: Digest::new(digest.try_into().ok()?),
             filter: filter.as_ref(),
             row: None,

@@ -1,7 +1,6 @@
 //! Secondary indexes under Aerospike's names, and indexes that were declared for namespaces this server does not have.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -50,38 +49,44 @@ pub(crate) fn component_for(
     })
 }
 
-/// Index builds that failed.
-#[derive(Debug, Default)]
-pub(crate) struct Builds {
-    /// The error of the last build of each index, by its name; `INDEXES_MAX` at most.
-    failed: Arc<Mutex<BTreeMap<String, String>>>,
+/// Index builds under way, and the ones that failed.
+#[derive(Default)]
+pub(crate) struct Builds(Mutex<BuildTable>);
+
+/// By the names of the indexes.
+#[derive(Default)]
+struct BuildTable {
+    under_way: Vec<(String, IndexBuild)>,
+    /// The error of the last build; `INDEXES_MAX` at most.
+    failed: BTreeMap<String, String>,
 }
 
 impl Builds {
-    /// Notes how a build ends, by a thread that waits for it.
+    /// Takes a build over, whose end [`Builds::note_ended`] notes.
     pub(crate) fn begin(&self, name: &str, build: IndexBuild) {
-        self.failed.lock().remove(name);
-        let (failed, index) = (Arc::clone(&self.failed), name.to_owned());
-        let waiter = std::thread::Builder::new().name("spikelet-index-end".into());
-        let waiting = waiter.spawn(move || {
-            let Err(error) = build.wait() else {
-                return;
-            };
+        let mut table = self.0.lock();
+        table.failed.remove(name);
+        table.under_way.retain(|(known, _)| known != name);
+        table.under_way.push((name.to_owned(), build));
+    }
+
+    /// Notes the builds that have ended.
+    pub(crate) fn note_ended(&self) {
+        let BuildTable { under_way, failed } = &mut *self.0.lock();
+        for (index, build) in under_way.extract_if(.., |(_, build)| build.is_finished()) {
+            let Err(error) = build.wait() else { continue };
             tracing::warn!(%index, %error, "an index could not be built and is dropped");
-            let mut failed = failed.lock();
             if failed.len() >= INDEXES_MAX {
                 failed.pop_first();
             }
             failed.insert(index, error.to_string());
-        });
-        if let Err(error) = waiting {
-            tracing::warn!(index = name, %error, "how the build of an index ends is not noted");
         }
     }
 
     /// Returns the error of the last build of an index, if it failed.
     pub(crate) fn failure(&self, name: &str) -> Option<String> {
-        self.failed.lock().get(name).cloned()
+        self.note_ended();
+        self.0.lock().failed.get(name).cloned()
     }
 }
 

@@ -12,11 +12,7 @@ use super::counters::{Counter, JobEnd, JobKind};
 use super::served::ServedNamespace;
 use crate::Error;
 
-/// How many finished jobs are remembered: Aerospike's `query-max-done`.
-const DONE_MAX: u64 = 100;
-
 /// A query.
-#[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) facts: JobFacts,
     started: Instant,
@@ -32,7 +28,6 @@ pub(crate) struct Job {
 }
 
 /// What is known of a job from its start.
-#[derive(Debug)]
 pub(crate) struct JobFacts {
     pub(crate) id: u64,
     pub(crate) kind: JobKind,
@@ -159,32 +154,22 @@ impl Job {
 }
 
 /// All jobs that are known.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct Jobs {
     /// The oldest first.
     known: Mutex<VecDeque<Arc<Job>>>,
-    /// How many that have ended are remembered.
-    pub(crate) max_done: AtomicU64,
-}
-
-impl Default for Jobs {
-    fn default() -> Self {
-        Self {
-            known: Mutex::default(),
-            max_done: DONE_MAX.into(),
-        }
-    }
 }
 
 impl Jobs {
-    /// Begins a job; `None` if one of this number is remembered. 0 is no number.
-    pub(crate) fn begin(&self, facts: JobFacts) -> Option<Arc<Job>> {
+    /// Begins a job; `None` if one of this number is remembered. 0 is no number. Of the jobs that have ended, `max_done` are
+    /// remembered.
+    pub(crate) fn begin(&self, facts: JobFacts, max_done: u64) -> Option<Arc<Job>> {
         let mut known = self.known.lock();
         if facts.id != 0 && known.iter().any(|job| job.facts.id == facts.id) {
             return None;
         }
         let done = known.iter().filter(|job| !job.is_running()).count() as u64;
-        let mut surplus = done.saturating_sub(self.max_done.load(Ordering::Relaxed));
+        let mut surplus = done.saturating_sub(max_done);
         known.retain(|job| {
             let stays = surplus == 0 || job.is_running();
             surplus -= u64::from(!stays);

@@ -29,14 +29,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long ending waits, after that, for what blocks a thread.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often open transactions are checked for a deadline that has passed.
-const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
+/// How often open transactions are checked for a deadline that has passed, and builds of indexes for their end.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the process has no more files to open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A running server. It is stopped by [`ServerHandle::stop`], or when the handle is dropped.
-#[derive(Debug)]
 pub struct ServerHandle {
     addr: SocketAddr,
     tls: Option<SocketAddr>,
@@ -91,7 +90,7 @@ impl ServerBuilder {
         };
         let serve_metrics = |addr| metrics::serve(&shared, addr, &metrics_options);
         let metrics = self.metrics.map(serve_metrics).transpose()?;
-        runtime.spawn(end_transactions(Arc::clone(&shared)));
+        runtime.spawn(watch(Arc::clone(&shared)));
         for (addr, listener, acceptor) in bound {
             tracing::info!(%addr, ?acceptor, node = %shared.node, "listening");
             let (shared, alive) = (Arc::clone(&shared), alive.clone());
@@ -182,8 +181,17 @@ impl ServerHandle {
     pub fn stop(self) {
         drop(self);
     }
+}
 
-    fn shut_down(&mut self) {
+impl std::fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ServerHandle");
+        shown.field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
         let (Some(runtime), Some(mut ended)) = (self.runtime.take(), self.ended.take()) else {
             return;
         };
@@ -202,19 +210,15 @@ impl ServerHandle {
     }
 }
 
-impl Drop for ServerHandle {
-    fn drop(&mut self) {
-        self.shut_down();
-    }
-}
-
-/// Rolls back transactions that have passed their deadline. A request that meets one of their records does so, too.
-async fn end_transactions(shared: Arc<ServerShared>) {
-    let mut ticks = tokio::time::interval(TRANSACTION_PERIOD);
+/// Rolls back transactions that have passed their deadline (a request that meets one of their records does so, too), and
+/// notes how builds of indexes end.
+async fn watch(shared: Arc<ServerShared>) {
+    let mut ticks = tokio::time::interval(WATCH_PERIOD);
     loop {
         ticks.tick().await;
         for served in &shared.namespaces {
             served.transactions.expire_due();
+            served.builds.note_ended();
         }
     }
 }

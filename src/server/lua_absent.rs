@@ -9,7 +9,6 @@ const ABSENT: &str =
     "this server runs no user-defined functions: it was built without the feature \"lua\"";
 
 /// The registered modules.
-#[derive(Debug)]
 pub(crate) struct Functions {
     pub(crate) modules: Modules,
 }
@@ -20,12 +19,7 @@ impl Functions {
         Self { modules }
     }
 
-    pub(crate) fn call(
-        &self,
-        _: &FunctionCall,
-        _: RecordInput,
-        _: Instant,
-    ) -> Result<FunctionResult, String> {
+    pub(crate) fn call(&self, _: &FunctionCall, _: RecordInput, _: Instant) -> FunctionResult {
         Err(ABSENT.to_owned())
     }
 

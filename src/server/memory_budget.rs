@@ -24,7 +24,6 @@ pub(crate) struct MemoryBudget {
 }
 
 /// The bytes that one connection has taken; given back on drop.
-#[derive(Debug)]
 pub(crate) struct ConnectionShare<'b> {
     budget: &'b MemoryBudget,
     bytes: usize,

@@ -1,5 +1,7 @@
 //! A message about records: header, fields, operations.
 
+use std::time::Duration;
+
 use bitflags::bitflags;
 
 use super::bytes::UnreadBytes;
@@ -95,6 +97,14 @@ impl Head {
             Verb::Delete
         } else {
             Verb::Write
+        }
+    }
+
+    /// How long the request may take; `default` if its client does not say.
+    pub(crate) const fn timeout(&self, default: Duration) -> Duration {
+        match self.timeout_ms {
+            0 => default,
+            ms => Duration::from_millis(ms as u64),
         }
     }
 

@@ -14,7 +14,8 @@ use super::shared::ServerShared;
 use crate::Result;
 use crate::basic_login::BasicLogin;
 use crate::http::{Endpoint, EndpointOptions, HttpRequest, Response};
-use crate::prometheus::{MetricsForm, MetricsText, OF_STORAGE, escaped};
+use crate::prometheus::{Metric, MetricsForm, MetricsText, OF_STORAGE, escaped};
+use crate::storage::SetUsage;
 
 /// Answers scrapers.
 ///
@@ -93,25 +94,20 @@ fn render_namespaces(shared: &ServerShared, node: &str, metrics: &mut MetricsTex
 }
 
 fn render_sets(shared: &ServerShared, node: &str, metrics: &mut MetricsText) {
-    let mut sets = Vec::new();
-    for served in &shared.namespaces {
-        for usage in served.namespace.sets() {
-            if !usage.name.is_empty() {
-                let labels = format!(
-                    "{},set=\"{}\"",
-                    labels_of(node, served),
-                    escaped(&usage.name)
-                );
-                sets.push((labels, usage));
+    let metrics_of_sets: [Metric<SetUsage>; 2] = [
+        ("objects", |usage| usage.records as f64),
+        ("data_used_bytes", |usage| usage.stored_bytes as f64),
+    ];
+    for (name, of) in metrics_of_sets {
+        let name = format!("aerospike_sets_{name}");
+        for served in &shared.namespaces {
+            let labels = labels_of(node, served);
+            let sets = served.namespace.sets().into_iter();
+            for usage in sets.filter(|usage| !usage.name.is_empty()) {
+                let labels = format!("{labels},set=\"{}\"", escaped(&usage.name));
+                metrics.add(&name, "gauge", &labels, of(&usage));
             }
         }
-    }
-    for (labels, usage) in &sets {
-        metrics.add("aerospike_sets_objects", "gauge", labels, usage.records);
-    }
-    for (labels, usage) in &sets {
-        let name = "aerospike_sets_data_used_bytes";
-        metrics.add(name, "gauge", labels, usage.stored_bytes);
     }
 }
 
@@ -156,31 +152,12 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Whether a value only ever grows.
+/// The names of values that only ever grow, or the ends of their names.
+const GROWING: &str = "_success _error _timeout _not_found _filtered_out _complete _abort uptime \
+expired_objects evicted_objects fail_key_busy client_connections_opened client_connections_closed \
+client_connections_refused fail_generation fail_record_too_big reaped_fds batch_index_initiate";
+
 fn kind(key: &str) -> &'static str {
-    let counts = [
-        "_success",
-        "_error",
-        "_timeout",
-        "_not_found",
-        "_filtered_out",
-        "_complete",
-        "_abort",
-    ];
-    let grows = counts.iter().any(|end| key.ends_with(end))
-        || matches!(
-            key,
-            "uptime"
-                | "expired_objects"
-                | "evicted_objects"
-                | "fail_key_busy"
-                | "client_connections_opened"
-                | "client_connections_closed"
-                | "client_connections_refused"
-                | "fail_generation"
-                | "fail_record_too_big"
-                | "reaped_fds"
-                | "batch_index_initiate"
-        );
+    let grows = GROWING.split(' ').any(|end| key.ends_with(end));
     if grows { "counter" } else { "gauge" }
 }

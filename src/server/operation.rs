@@ -1,7 +1,7 @@
 //! From a client's operations to ours.
 
-use super::message::{Head, Info1};
-use super::ops::{Ops, WireOp, code};
+use super::message::{Info1, Message};
+use super::ops::{WireOp, code};
 use crate::call::CallSystem;
 use crate::operation::{JoinEnd, Operation, operations};
 use crate::record::BinName;
@@ -12,9 +12,10 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Parameter`] for an unknown operation or value, [`Error::BinName`] for an invalid name.
-pub(crate) fn operations_of(head: &Head, ops: &Ops<'_>) -> Result<Vec<Operation>> {
-    let reads_all = head.info1.contains(Info1::GET_ALL);
-    ops.iter().map(|op| operation(&op, reads_all)).collect()
+pub(crate) fn operations_of(message: &Message<'_>) -> Result<Vec<Operation>> {
+    let reads_all = message.head.info1.contains(Info1::GET_ALL);
+    let ops = message.ops.iter();
+    ops.map(|op| operation(&op, reads_all)).collect()
 }
 
 fn operation(op: &WireOp<'_>, reads_all: bool) -> Result<Operation> {

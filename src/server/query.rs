@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
 
-pub(crate) use start::{Started, start};
+pub(crate) use start::start;
 
 use self::projection::{Projection, project};
-use self::stream::{StreamState, tell_failure};
+use self::stream::StreamState;
 use super::background::{BackgroundChange, BackgroundChangeKind};
-use super::command::{CommandRefusal, found};
+use super::command::found;
 use super::counters::{JobEnd, JobKind, RequestOutcome};
 use super::fields::Field;
-use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
+use super::frame::{close_messages, open_frame};
 use super::function_call::RecordInput;
 use super::job::Job;
 use super::memory_budget::NoRoom;
@@ -28,10 +28,10 @@ use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use super::transaction::part::MONITOR_SET;
-use crate::engine::{NextEntry, PartitionQuery, RemoteRecord, WriteRefusal};
+use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
 use crate::operation::Mode;
 use crate::rate_limit::Pace;
-use crate::{Digest, Error, Expression, Namespace};
+use crate::{Digest, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -91,17 +91,16 @@ pub(crate) enum QueryStep {
     Done,
 }
 
-/// The fate of a record that a query met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Visited {
-    Returned,
-    /// It is gone, or not asked for, or cannot be read as it was asked for.
-    Passed,
-    /// There is no memory for it.
-    NoRoom,
-}
+/// Whether a record that a query met counts as done: it may be gone, or not asked for, or not readable as it was asked
+/// for. An error is the code with which the query ends.
+type Visited = Result<bool, u8>;
 
 impl WireQuery {
+    /// Whether it changes its records, for no client.
+    pub(crate) const fn is_change(&self) -> bool {
+        matches!(self.work, QueryWork::Change(_))
+    }
+
     /// Appends some records to `out`, or the values of a function's stream.
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
         match &self.work {
@@ -139,14 +138,12 @@ impl WireQuery {
         {
             return self.end(JobEnd::Aborted, result_code::TIMEOUT, out);
         }
-        let start = out.len();
-        let frame = open_frame(out);
+        let start = open_frame(out);
         let mut records = 0;
         let mut entries = CHUNK_ENTRIES;
         let mut wait = None;
         let began = Instant::now();
         let mut ended = None;
-        let udf_failed = (JobEnd::Failed, result_code::UDF);
         let takes_time = !matches!(self.work, QueryWork::Project(..));
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
             let is_chunk = || self.records.job.is_aborted() || began.elapsed() > CHUNK_TIME;
@@ -179,30 +176,20 @@ impl WireQuery {
                     self.records
                         .project((projection, *mode), &digest, value, out)
                 }
-                QueryWork::Stream(stream) => match self.records.send_to(stream, &digest, out) {
-                    Ok(visited) => visited,
-                    Err(text) => {
-                        tell_failure(&text, out);
-                        ended = Some(udf_failed);
-                        break;
-                    }
-                },
-                QueryWork::Change(change) => {
-                    self.pace.count();
-                    self.records.change(change, &digest)
-                }
+                QueryWork::Stream(stream) => self.records.send_to(stream, &digest, out),
+                QueryWork::Change(change) => Ok(self.records.change(change, &digest)),
             };
+            if visited == Ok(true) || self.is_change() {
+                self.pace.count();
+            }
             match visited {
-                Visited::Returned => {
+                Ok(true) => {
                     self.left -= 1;
-                    if !matches!(self.work, QueryWork::Change(_)) {
-                        self.pace.count();
-                    }
                     self.records.job.succeeded.count();
                 }
-                Visited::Passed => {}
-                Visited::NoRoom => {
-                    ended = Some((JobEnd::Failed, result_code::OVERLOAD));
+                Ok(false) => {}
+                Err(code) => {
+                    ended = Some((JobEnd::Failed, code));
                     break;
                 }
             }
@@ -211,18 +198,12 @@ impl WireQuery {
         if is_done
             && ended.is_none()
             && let QueryWork::Stream(stream) = &mut self.work
-            && let Err(text) = stream.advance(&self.records.served, None, out)
+            && let Err(code) = stream.advance(&self.records.served, None, out)
         {
-            tell_failure(&text, out);
-            ended = Some(udf_failed);
+            ended = Some((JobEnd::Failed, code));
         }
-        let bytes = out.len() - start;
-        if bytes > FRAME_HEADER_BYTES {
-            close_frame(out, frame, FrameKind::Message);
-            self.records.job.bytes.add(bytes as u64);
-        } else {
-            out.truncate(start);
-        }
+        let bytes = close_messages(out, start);
+        self.records.job.bytes.add(bytes as u64);
         let begun = self.records.source.partitions_begun();
         let begun = begun.filter(|_| !self.is_exhausted);
         let (done, all) = begun.unwrap_or((usize::from(self.is_exhausted), 1));
@@ -236,9 +217,7 @@ impl WireQuery {
     }
 
     fn end(&self, how: JobEnd, code: u8, out: &mut ResponseBuffer<'_>) -> QueryStep {
-        let frame = open_frame(out);
-        AnswerHeader::last(code).write(out);
-        close_frame(out, frame, FrameKind::Message);
+        AnswerHeader::last(code).write_framed(out);
         self.records.job.finish(how);
         QueryStep::Done
     }
@@ -263,9 +242,7 @@ impl MetRecords {
             }
             if let Some(key) = record.key() {
                 if reply.reserve(key.len()).is_err() {
-                    // `NoRoom` refuses the query.
-                    let _ = reply.abandon();
-                    return Visited::NoRoom;
+                    return reply.abandon().map(|()| false);
                 }
                 reply.field(Field::Key, key);
             }
@@ -275,52 +252,47 @@ impl MetRecords {
             match project(projection, mode, record, &facts, &mut reply) {
                 Ok(true) => {
                     reply.finish(&found(&record.metadata()));
-                    Visited::Returned
+                    Ok(true)
                 }
-                Ok(false) | Err(_) => match reply.abandon() {
-                    Ok(()) => Visited::Passed,
-                    Err(NoRoom) => Visited::NoRoom,
-                },
+                Ok(false) | Err(_) => reply.abandon().map(|()| false),
             }
         });
-        visited.unwrap_or(Visited::Passed)
+        let visited = visited.unwrap_or(Ok(false));
+        visited.map_err(|NoRoom| result_code::OVERLOAD)
     }
 
-    /// Sends a record through the stream of a function. Otherwise the text for the client.
+    /// Sends a record through the stream of a function.
     fn send_to(
         &mut self,
         stream: &mut StreamState,
         digest: &Digest,
         out: &mut ResponseBuffer<'_>,
-    ) -> Result<Visited, String> {
+    ) -> Visited {
         let taken = self.lend(digest, |namespace, record, set| {
             RecordInput::of(namespace, record, *digest, set)
         });
         let Some(record) = taken.and_then(|taken| self.noted(taken)) else {
-            return Ok(Visited::Passed);
+            return Ok(false);
         };
-        stream.advance(&self.served, Some(record), out)?;
-        Ok(Visited::Returned)
+        let sent = stream.advance(&self.served, Some(record), out);
+        sent.map(|()| true)
     }
 
-    /// Changes a record.
-    fn change(&mut self, change: &BackgroundChange, digest: &Digest) -> Visited {
+    /// Changes a record, and returns whether it was there and could be changed.
+    fn change(&mut self, change: &BackgroundChange, digest: &Digest) -> bool {
         // Not while it is lent: the change locks it.
-        let Some(set) = self.lend(digest, |_, _, set| set.to_owned()) else {
-            return Visited::Passed;
-        };
-        let failed = match change.make(&self.served, *digest, &set) {
-            Ok(()) => return Visited::Returned,
-            Err(CommandRefusal::Refused(WriteRefusal { error, .. })) => match error {
-                // Deleted meanwhile.
-                Error::NotFound { .. } => return Visited::Passed,
-                Error::FilteredOut { .. } => &self.job.filtered,
-                _ => &self.job.failed,
-            },
-            Err(_) => &self.job.failed,
-        };
-        failed.count();
-        Visited::Passed
+        if self.lend(digest, |_, _, _| ()).is_none() {
+            return false;
+        }
+        let changed = change.make(&self.served, *digest, &self.set_name.name);
+        match changed.map_err(|refused| refused.answer().code) {
+            Ok(()) => return true,
+            // Deleted meanwhile.
+            Err(result_code::NOT_FOUND) => {}
+            Err(result_code::FILTERED_OUT) => self.job.filtered.count(),
+            Err(_) => self.job.failed.count(),
+        }
+        false
     }
 
     /// Lends the record that the query has met, with the name of its set; `None` if it is gone, damaged, or filtered out.

@@ -2,7 +2,7 @@
 
 use super::bytes::patch;
 use super::fields::{Field, write_field};
-use super::frame::MESSAGE_BYTES_MAX;
+use super::frame::{MESSAGE_BYTES_MAX, close_messages, open_frame};
 use super::memory_budget::NoRoom;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
 use super::ops::{OpIter, code};
@@ -43,6 +43,13 @@ impl AnswerHeader {
         }
     }
 
+    /// Appends the answer to a request that is not executed: of a row of a batch, or row 0. Returns its code.
+    pub(crate) fn refuse_row(row: u32, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
+        let answer = Self::code(code);
+        Self { row, ..answer }.write(out);
+        code
+    }
+
     /// The end of several messages.
     pub(crate) fn last(code: u8) -> Self {
         Self {
@@ -55,10 +62,16 @@ impl AnswerHeader {
     pub(crate) fn write(&self, out: &mut ResponseBuffer<'_>) {
         MessageReply::begin(out).finish(self);
     }
+
+    /// Appends the message that has a header only, in a frame of its own.
+    pub(crate) fn write_framed(&self, out: &mut ResponseBuffer<'_>) {
+        let at = open_frame(out);
+        self.write(out);
+        close_messages(out, at);
+    }
 }
 
 /// A message under way at the end of a buffer.
-#[derive(Debug)]
 pub(crate) struct MessageReply<'o, 'b> {
     out: &'o mut ResponseBuffer<'b>,
     at: usize,
@@ -197,7 +210,6 @@ impl<'o, 'b> MessageReply<'o, 'b> {
 }
 
 /// Takes results into an answer, in the order of the operations: copied from the record's bytes to the client's without decoding.
-#[derive(Debug)]
 pub(crate) struct WireResults<'r, 'o, 'b> {
     reply: &'r mut MessageReply<'o, 'b>,
     /// The operations that have no results yet, if the answer names each operation's code.

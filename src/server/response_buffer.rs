@@ -14,7 +14,6 @@ const KEPT_BYTES: usize = 128 << 10;
 const HEADROOM_BYTES: usize = 4 << 10;
 
 /// The buffer of a connection's answers. Callers `reserve` room before they add bytes whose number a client controls.
-#[derive(Debug)]
 pub(crate) struct ResponseBuffer<'b> {
     bytes: Vec<u8>,
     memory: ConnectionShare<'b>,

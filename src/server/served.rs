@@ -29,7 +29,6 @@ impl HoldConfig {
 }
 
 /// A namespace, served.
-#[derive(Debug)]
 pub(crate) struct ServedNamespace {
     pub(crate) namespace: Namespace,
     /// Whether records may expire: false if the configuration turns expiry off.

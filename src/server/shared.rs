@@ -23,11 +23,13 @@ use crate::{Error, Namespace, Result};
 /// Aerospike's default of `query-threads-limit`.
 const QUERIES_MAX: u64 = 128;
 
+/// Aerospike's default of `query-max-done`.
+const DONE_QUERIES_MAX: u64 = 100;
+
 /// Aerospike's default of `background-query-max-rps`.
 const BACKGROUND_RPS_MAX: u64 = 10_000;
 
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
-#[derive(Debug)]
 pub(crate) struct LiveLimits {
     pub(crate) max_connections: AtomicU64,
     /// 0: connections may be silent as long as they like. They take it over with their next request.
@@ -36,6 +38,8 @@ pub(crate) struct LiveLimits {
     pub(crate) max_batch_rows: AtomicU64,
     /// The most queries at once.
     pub(crate) max_queries: AtomicU64,
+    /// How many queries that have ended are remembered.
+    pub(crate) max_done_queries: AtomicU64,
 }
 
 impl LiveLimits {
@@ -49,6 +53,7 @@ impl LiveLimits {
             idle_timeout_ms: idle_ms.into(),
             max_batch_rows: u64::from(options.max_batch_rows).into(),
             max_queries: QUERIES_MAX.into(),
+            max_done_queries: DONE_QUERIES_MAX.into(),
         }
     }
 
@@ -59,7 +64,6 @@ impl LiveLimits {
 }
 
 /// What all connections share.
-#[derive(Debug)]
 pub(crate) struct ServerShared {
     pub(crate) namespaces: Box<[Arc<ServedNamespace>]>,
     /// The node's name: up to 16 hexadecimal digits.

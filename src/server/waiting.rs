@@ -24,7 +24,6 @@ const STOP_GRACE: Duration = Duration::from_secs(3);
 const SPACE_PAUSE: Duration = Duration::from_millis(2);
 
 /// The requests about records of a message, made one after the other.
-#[derive(Debug)]
 pub(crate) struct Requests<'s> {
     pub(crate) deadline: Instant,
     /// The writes to one namespace, until one has to wait.
@@ -82,10 +81,13 @@ impl<'s> Requests<'s> {
             }
             self.write = None;
         }
-        let deadline = self.deadline;
-        let write = self
-            .write
-            .get_or_insert_with(|| WaitingWrite::begin(served, deadline));
+        let write = self.write.get_or_insert_with(|| WaitingWrite {
+            served,
+            attempt: served.namespace.attempt(),
+            hold: None,
+            has_waited: false,
+            unsynced: None,
+        });
         let queued = match is_again {
             true => Ok(()),
             false => write.hold(command),
@@ -114,8 +116,9 @@ impl<'s> Requests<'s> {
 
     /// Waits until another try of the next request may succeed.
     pub(crate) async fn wait(&mut self, shared: &ServerShared) {
+        let deadline = self.deadline;
         if let Some(write) = self.waiting() {
-            write.wait(shared).await;
+            write.wait(shared, deadline).await;
         }
     }
 
@@ -132,12 +135,9 @@ impl<'s> Requests<'s> {
 }
 
 /// A request that writes, from its first run to its last.
-#[derive(Debug)]
 struct WaitingWrite<'s> {
     served: &'s ServedNamespace,
     attempt: Attempt,
-    /// The end of the client's patience.
-    deadline: Instant,
     /// How long the record is to be kept before the first run.
     hold: Option<Duration>,
     has_waited: bool,
@@ -145,18 +145,7 @@ struct WaitingWrite<'s> {
     unsynced: Option<Lsn>,
 }
 
-impl<'s> WaitingWrite<'s> {
-    fn begin(served: &'s ServedNamespace, deadline: Instant) -> Self {
-        Self {
-            served,
-            attempt: served.namespace.attempt(),
-            deadline,
-            hold: None,
-            has_waited: false,
-            unsynced: None,
-        }
-    }
-
+impl WaitingWrite<'_> {
     /// Whether another request to this namespace may be made as part of it: patience for one is not patience for the next.
     fn serves(&self, served: &ServedNamespace) -> bool {
         std::ptr::eq(self.served, served) && !self.has_waited
@@ -165,7 +154,7 @@ impl<'s> WaitingWrite<'s> {
     /// Queues for the record where the server holds writes to its set, and for functions: no writer comes between their read
     /// and their write. Otherwise the code of the answer.
     fn hold(&mut self, command: &RecordCommand<'_>) -> Result<(), u8> {
-        let set = command.fields.get(Field::Set).unwrap_or_default();
+        let set = command.message.fields.get(Field::Set).unwrap_or_default();
         let config = self.served.hold.as_ref();
         let hold = config.and_then(|config| config.time_of(set));
         let calls_function = command.verb() == Verb::Function;
@@ -192,11 +181,11 @@ impl<'s> WaitingWrite<'s> {
         done
     }
 
-    /// Waits until the write is worth another run, or until it can only be refused.
-    async fn wait(&mut self, shared: &ServerShared) {
+    /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends the client's patience.
+    async fn wait(&mut self, shared: &ServerShared, deadline: Instant) {
         self.has_waited = true;
         let ends = self.attempt.ends();
-        let until = ends.map_or(self.deadline, |ends| ends.min(self.deadline));
+        let until = ends.map_or(deadline, |ends| ends.min(deadline));
         if Instant::now() >= until {
             return self.attempt.end_patience();
         }

@@ -50,24 +50,44 @@ fn asked() -> Message {
     query().field(22, &range)
 }
 
-#[test]
-fn a_query_by_an_index_that_is_being_built_is_answered_203() {
+/// A server whose builds of indexes wait at the gate.
+fn serve_with_gate() -> (Arc<Gate>, Running) {
     let gate = Arc::new(Gate::default());
     let store = namespaces().clock(Arc::clone(&gate) as Arc<dyn Clock>);
     let store = store.open().unwrap();
     let handle = Server::builder(&store).start().unwrap();
-    let running = Running { store, handle };
+    (gate, Running { store, handle })
+}
+
+const CREATE: &str = "sindex-create:namespace=test;set=demo;indexname=by_n;bin=n;type=numeric\n";
+const DELETE: &str = "sindex-delete:namespace=test;indexname=by_n\n";
+
+#[test]
+fn the_cause_of_a_build_that_ended_early_is_reported_with_the_name() {
+    let (gate, running) = serve_with_gate();
+    let set = running.store.set("demo").unwrap();
+    set.put(1, [("n", 1)]).unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    assert_eq!(wire.info(CREATE), ["ok"]);
+    until(|| gate.is_reached.load(Ordering::Relaxed));
+    assert_eq!(wire.info(DELETE), ["ok"]);
+    gate.open();
+    until(|| wire.info("sindex/test/by_n\n")[0].ends_with("the build of the index was cancelled"));
+}
+
+#[test]
+fn a_query_by_an_index_that_is_being_built_is_answered_203() {
+    let (gate, running) = serve_with_gate();
     let set = running.store.set("demo").unwrap();
     // The partition of the first record is built, then the gate is reached.
     set.put(1, [("n", 1)]).unwrap();
     let mut wire = Wire::to(running.handle.addr());
     assert_eq!(wire.ask(&asked()).code, 201);
-    let create = "sindex-create:namespace=test;set=demo;indexname=by_n;bin=n;type=numeric\n";
-    assert_eq!(wire.info(create), ["ok"]);
+    assert_eq!(wire.info(CREATE), ["ok"]);
     until(|| gate.is_reached.load(Ordering::Relaxed));
     assert_eq!(wire.ask(&asked()).code, 203);
     // Once more is no error, and begins nothing.
-    assert_eq!(wire.info(create), ["ok"]);
+    assert_eq!(wire.info(CREATE), ["ok"]);
     assert!(wire.info("sindex-list\n")[0].ends_with("state=WO"));
     let told = wire.info("sindex/test/by_n\n").remove(0);
     let load = told.split_once("load_pct=").unwrap().1;

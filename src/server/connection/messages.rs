@@ -7,10 +7,11 @@ use super::{Closed, Connection};
 use crate::server::batch::Batch;
 use crate::server::command::RecordCommand;
 use crate::server::compression::{compress, compress_frames};
+use crate::server::counters::RequestOutcome;
 use crate::server::fields::Field;
 use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use crate::server::message::{Info1, Message, Verb};
-use crate::server::query::{self, QueryStep, Started};
+use crate::server::query::{self, QueryStep};
 use crate::server::reply::AnswerHeader;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
@@ -67,9 +68,7 @@ impl Connection<'_> {
         let filter = message.fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
         let command = RecordCommand {
-            head: message.head,
-            fields: message.fields,
-            ops: message.ops,
+            message,
             digest,
             filter: filter.as_ref(),
             row: None,
@@ -115,7 +114,8 @@ impl Connection<'_> {
         counters.batches_begun.count();
         let ended = self.run_batch(message).await;
         // If the client goes away, the batch counts as failed.
-        counters.end_batch(*ended.as_ref().unwrap_or(&result_code::OVERLOAD));
+        let code = *ended.as_ref().unwrap_or(&result_code::OVERLOAD);
+        counters.batches.add(RequestOutcome::of(code), 1);
         self.shared.batches.add(began.elapsed());
         ended.map(drop)
     }
@@ -167,9 +167,9 @@ impl Connection<'_> {
             query::start(shared, served, message, client, limit)
         });
         let mut query = match begun {
-            Ok(Started::Query(query)) => query,
-            Ok(begun) => {
-                if let Started::Background(query) = begun {
+            Ok(Some(query)) if !query.is_change() => query,
+            Ok(in_background) => {
+                if let Some(query) = in_background {
                     tokio::task::spawn_blocking(move || query.run_alone());
                 }
                 self.answer(&AnswerHeader::last(result_code::OK));
@@ -217,8 +217,6 @@ impl Connection<'_> {
     }
 
     fn answer(&mut self, answer: &AnswerHeader) {
-        let at = open_frame(&mut self.outbox);
-        answer.write(&mut self.outbox);
-        close_frame(&mut self.outbox, at, FrameKind::Message);
+        answer.write_framed(&mut self.outbox);
     }
 }

@@ -10,18 +10,18 @@ const OWN_SETS_BEGIN: char = '<';
 
 /// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
 pub(super) fn truncate(ask: &mut Ask<'_>) -> InfoAnswer {
-    let Some(set) = ask.parameter(&["set"]).filter(|set| !set.is_empty()) else {
-        return Err(InfoError::parameter("missing set"));
-    };
-    run_truncate(ask, Some(set))
+    match ask.parameter(&["set"]) {
+        None | Some("") => Err(InfoError::parameter("missing set")),
+        set => run_truncate(ask, set),
+    }
 }
 
 /// `truncate-namespace:namespace=N;lut=NANOSECONDS`.
 pub(super) fn truncate_all(ask: &mut Ask<'_>) -> InfoAnswer {
-    if ask.parameter(&["set"]).is_some() {
-        return Err(InfoError::parameter("a set: use truncate"));
+    match ask.parameter(&["set"]) {
+        Some(_) => Err(InfoError::parameter("a set: use truncate")),
+        None => run_truncate(ask, None),
     }
-    run_truncate(ask, None)
 }
 
 fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> InfoAnswer {

@@ -36,14 +36,14 @@ pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
 type Setting<'a> = (&'static str, RangeInclusive<u64>, &'a AtomicU64);
 
 fn settings_of_service(shared: &ServerShared) -> [Setting<'_>; 5] {
-    let (limits, max_done) = (&shared.limits, &shared.jobs.max_done);
+    let limits = &shared.limits;
     let most_rows = u64::from(u32::MAX);
     [
         ("batch-max-requests", 0..=most_rows, &limits.max_batch_rows),
         ("proto-fd-idle-ms", 0..=u64::MAX, &limits.idle_timeout_ms),
         // 0 would leave nobody a connection.
         ("proto-fd-max", 1..=u64::MAX, &limits.max_connections),
-        ("query-max-done", 0..=1000, max_done),
+        ("query-max-done", 0..=1000, &limits.max_done_queries),
         ("query-threads-limit", 1..=1024, &limits.max_queries),
     ]
 }

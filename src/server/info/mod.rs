@@ -36,7 +36,7 @@ use crate::Error;
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
 
 /// A connection's addresses and its client's description.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Session {
     /// Where the client reached this server.
     pub(crate) local: SocketAddr,
@@ -49,7 +49,6 @@ pub(crate) struct Session {
 }
 
 /// A command, and who asks.
-#[derive(Debug)]
 struct Ask<'a> {
     shared: &'a ServerShared,
     session: &'a mut Session,

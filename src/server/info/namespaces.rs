@@ -42,11 +42,12 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Pairs {
     pairs.add_all(constants(OF_ONE_NODE));
     // Values of one thread: the batches under way, and no buffers, since each connection sends its
     // answers.
-    let queue = format!("{}:0", counters.batches_under_way());
+    let batches_begun = counters.batches_begun.get();
+    let under_way = batches_begun.saturating_sub(complete + failed + late);
     pairs.add("cluster_key", format!("{:X}", shared.cluster_key));
     pairs.add("cluster_principal", &shared.node);
     pairs.add("paxos_principal", &shared.node);
-    pairs.add("batch_index_queue", queue);
+    pairs.add("batch_index_queue", format!("{under_way}:0"));
     let [available_kb, total_kb] =
         ["MemAvailable", "MemTotal"].map(|name| proc_number("meminfo", name));
     let free_pct = available_kb.saturating_mul(100) / total_kb.max(1);
@@ -68,7 +69,7 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Pairs {
         ("demarshal_error", counters.malformed.get()),
         ("early_tsvc_client_error", counters.early_refusals.get()),
         ("long_queries_active", shared.jobs.running() as u64),
-        ("batch_index_initiate", counters.batches_begun.get()),
+        ("batch_index_initiate", batches_begun),
         ("batch_index_complete", complete),
         ("batch_index_error", failed),
         ("batch_index_timeout", late),

@@ -90,16 +90,16 @@ impl UserData for Bytes {
 pub(super) fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     let library = BytesLibrary { lua, table: &table };
-    library.reads("size", |this, ()| Some(this.data.len() as i64))?;
-    library.reads("get_type", |this, ()| Some(i64::from(this.kind)))?;
-    library.writes("set_type", |this, kind: i64| match u8::try_from(kind) {
+    library.method("size", |this, ()| Some(this.data.len() as i64))?;
+    library.method("get_type", |this, ()| Some(i64::from(this.kind)))?;
+    library.method("set_type", |this, kind: i64| match u8::try_from(kind) {
         Ok(kind @ 1..) => {
             this.kind = kind;
             true
         }
         _ => false,
     })?;
-    library.reads("set_size", |this, size: i64| {
+    library.method("set_size", |this, size: i64| {
         usize::try_from(size).is_ok_and(|size| size <= this.capacity)
     })?;
     let part = |this: &Bytes, at, len| -> Option<Vec<u8>> {
@@ -114,10 +114,10 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         charge(lua, found.as_ref().map_or(0, Vec::len))?;
         Ok(found.map(|bytes| Bytes::new(bytes, ParticleType::Blob)))
     })?;
-    library.writes("set_string", |this, (at, text): (i64, mlua::LuaString)| {
+    library.method("set_string", |this, (at, text): (i64, mlua::LuaString)| {
         this.set(at, &text.as_bytes())
     })?;
-    library.writes("append_string", |this, text: mlua::LuaString| {
+    library.method("append_string", |this, text: mlua::LuaString| {
         this.append(&text.as_bytes())
     })?;
     // The first bytes of others, all of them if no length is given.
@@ -138,30 +138,23 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         let this = &mut *this.borrow_mut::<Bytes>()?;
         edit(lua, this, |this| this.append(&bytes))
     })?;
-    for (name, len, is_little) in [
-        ("byte", 1, false),
-        ("int16", 2, false),
-        ("int16_be", 2, false),
-        ("int16_le", 2, true),
-        ("int32", 4, false),
-        ("int32_be", 4, false),
-        ("int32_le", 4, true),
-        ("int64", 8, false),
-        ("int64_be", 8, false),
-        ("int64_le", 8, true),
-    ] {
+    let orders = [("", false), ("_be", false), ("_le", true)];
+    let integers = [2, 4, 8].into_iter().flat_map(|len| {
+        orders.map(|(order, is_little)| (format!("int{}{order}", 8 * len), len, is_little))
+    });
+    for (name, len, is_little) in integers.chain([("byte".to_owned(), 1, false)]) {
         let number = BufferInteger { len, is_little };
-        library.reads(&format!("get_{name}"), move |this, at: i64| {
+        library.method(&format!("get_{name}"), move |this, at: i64| {
             this.get(at, len).map(|bytes| number.read(bytes))
         })?;
-        library.writes(
+        library.method(
             &format!("set_{name}"),
             move |this, (at, value): (i64, i64)| {
                 let bytes = number.bytes(value);
                 bytes.is_some_and(|bytes| this.set(at, &bytes))
             },
         )?;
-        library.writes(&format!("append_{name}"), move |this, value: i64| {
+        library.method(&format!("append_{name}"), move |this, value: i64| {
             number.bytes(value).is_some_and(|bytes| this.append(&bytes))
         })?;
     }
@@ -169,11 +162,11 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         let this = this.borrow::<Bytes>()?;
         Ok(read_var_int(&this, at).unwrap_or((0, 0)))
     })?;
-    library.writes("set_var_int", |this, (at, value): (i64, i64)| {
+    library.method("set_var_int", |this, (at, value): (i64, i64)| {
         let bytes = var_int(value);
         i64::from(this.set(at, &bytes)) * bytes.len() as i64
     })?;
-    library.writes("append_var_int", |this, value: i64| {
+    library.method("append_var_int", |this, value: i64| {
         let bytes = var_int(value);
         i64::from(this.append(&bytes)) * bytes.len() as i64
     })?;
@@ -208,30 +201,17 @@ impl BytesLibrary<'_> {
         self.table.raw_set(name, self.lua.create_function(run)?)
     }
 
-    /// Adds a function that only reads a buffer.
-    fn reads<A: FromLuaMulti, R: IntoLua>(
+    /// Adds a function of a buffer and further arguments.
+    fn method<A: FromLuaMulti, R: IntoLua>(
         &self,
         name: &str,
-        read: impl Fn(&Bytes, A) -> R + Send + Sync + 'static,
-    ) -> Result<()> {
-        type Arguments = (AnyUserData, Variadic<mlua::Value>);
-        self.function(name, move |lua, (this, rest): Arguments| {
-            let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
-            Ok(read(&*this.borrow::<Bytes>()?, arguments))
-        })
-    }
-
-    /// Adds a function that changes a buffer.
-    fn writes<A: FromLuaMulti, R: IntoLua>(
-        &self,
-        name: &str,
-        write: impl Fn(&mut Bytes, A) -> R + Send + Sync + 'static,
+        run: impl Fn(&mut Bytes, A) -> R + Send + Sync + 'static,
     ) -> Result<()> {
         type Arguments = (AnyUserData, Variadic<mlua::Value>);
         self.function(name, move |lua, (this, rest): Arguments| {
             let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
             let this = &mut *this.borrow_mut::<Bytes>()?;
-            edit(lua, this, |this| write(this, arguments))
+            edit(lua, this, |this| run(this, arguments))
         })
     }
 }
@@ -240,7 +220,10 @@ impl BytesLibrary<'_> {
 fn edit<R>(lua: &Lua, this: &mut Bytes, edit: impl FnOnce(&mut Bytes) -> R) -> Result<R> {
     let before = this.data.capacity();
     let done = edit(this);
-    charge(lua, this.data.capacity().saturating_sub(before))?;
+    let more = this.data.capacity().saturating_sub(before);
+    if more > 0 {
+        charge(lua, more)?;
+    }
     Ok(done)
 }
 
@@ -254,19 +237,13 @@ struct BufferInteger {
 impl BufferInteger {
     /// A single byte has no sign, others do.
     fn read(self, bytes: &[u8]) -> i64 {
-        let join = |number: i64, byte: &u8| number << 8 | i64::from(*byte);
-        let first = if self.is_little {
-            bytes.last()
-        } else {
-            bytes.first()
-        };
-        let is_negative = self.len > 1 && first.is_some_and(|byte| *byte >= 0x80);
-        let start = -i64::from(is_negative);
+        let mut bytes = bytes.to_vec();
         if self.is_little {
-            bytes.iter().rev().fold(start, join)
-        } else {
-            bytes.iter().fold(start, join)
+            bytes.reverse();
         }
+        let is_negative = self.len > 1 && bytes.first().is_some_and(|byte| *byte >= 0x80);
+        let join = |number: i64, byte: &u8| number << 8 | i64::from(*byte);
+        bytes.iter().fold(-i64::from(is_negative), join)
     }
 
     /// The bytes of a number that fits.

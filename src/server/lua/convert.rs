@@ -96,13 +96,14 @@ impl Objects {
     }
 
     fn open(&self, lua: &Lua, value: &mlua::Value, depth: u32) -> Result<Value> {
-        let (kind, first, len, order, second): (
+        type Opened = (
             Option<String>,
             mlua::Value,
             Option<usize>,
             mlua::Value,
             Option<Table>,
-        ) = self.open.call(value)?;
+        );
+        let (kind, first, len, order, second): Opened = self.open.call(value)?;
         let len = len.unwrap_or_default();
         let item = |table: &Table, at: usize| {
             let item: mlua::Value = table.raw_get(at)?;

@@ -26,7 +26,6 @@ const IDLE_MAX: usize = 64;
 const IDLE_BYTES_MAX: usize = 16 << 20;
 
 /// The registered modules, and the states that wait for calls.
-#[derive(Debug)]
 pub(crate) struct Functions {
     pub(crate) modules: Arc<Modules>,
     /// By the file of the module; the last one was used last.
@@ -50,7 +49,7 @@ impl Functions {
         call: &FunctionCall,
         record: RecordInput,
         ends: Instant,
-    ) -> Result<FunctionResult, String> {
+    ) -> FunctionResult {
         let vm = self.take(call, ends)?;
         let result = vm.call_with_record(call, record, ends);
         self.give_back(&call.file, vm);

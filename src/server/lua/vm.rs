@@ -1,6 +1,5 @@
 //! A state of Lua with one module.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -33,14 +32,6 @@ pub(super) struct Vm {
     limit: Arc<Limit>,
     /// Of the modules when it was made.
     pub(super) version: u64,
-}
-
-impl fmt::Debug for Vm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vm")
-            .field("version", &self.version)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Vm {
@@ -109,17 +100,15 @@ impl Vm {
         call: &FunctionCall,
         record: RecordInput,
         ends: Instant,
-    ) -> std::result::Result<FunctionResult, String> {
+    ) -> FunctionResult {
         let existed = record.metadata.is_some();
         self.limited(ends, record.now_ms, || {
             let facts = self.facts(record)?;
             let object: mlua::Value = self.function("new_record")?.call(&facts)?;
             let arguments = self.arguments(call, Some(object))?;
             let result: mlua::Value = self.function("call")?.call(arguments)?;
-            Ok(FunctionResult {
-                value: self.objects.to_value(&self.lua, &result)?,
-                change: change_of(existed, &facts)?,
-            })
+            let value = self.objects.to_value(&self.lua, &result)?;
+            Ok((value, change_of(existed, &facts)?))
         })
     }
 
@@ -371,8 +360,9 @@ fn text_of(error: &mlua::Error, limit: &Limit) -> String {
 /// The message alone, without the calls that led to it.
 fn plain(error: &mlua::Error) -> String {
     let text = match error {
-        mlua::Error::CallbackError { cause, .. } => return plain(cause),
-        mlua::Error::WithContext { cause, .. } => return plain(cause),
+        mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => {
+            return plain(cause);
+        }
         mlua::Error::MemoryError(_) => return too_large(),
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
             text.clone()

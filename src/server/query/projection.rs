@@ -14,7 +14,6 @@ use crate::server::reply::WireResults;
 use crate::{Error, Result};
 
 /// Which bins a query returns.
-#[derive(Debug)]
 pub(super) enum Projection {
     /// Generation and times only.
     None,
@@ -34,10 +33,7 @@ pub(super) fn projection_of(message: &Message<'_>) -> Result<Projection> {
             let names: Result<_> = message.ops.iter().map(|op| bin_name(op.name)).collect();
             return Ok(Projection::Names(names?));
         }
-        return Ok(Projection::Operations(operations_of(
-            &message.head,
-            &message.ops,
-        )?));
+        return operations_of(message).map(Projection::Operations);
     }
     match message.fields.get(Field::Bins) {
         Some(list) => names_of(list).map(Projection::Names),

@@ -35,24 +35,15 @@ const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 const AGGREGATE: u8 = 1;
 const IN_BACKGROUND: u8 = 2;
 
-/// What becomes of a message without a digest.
-pub(crate) enum Started {
-    /// Records are to be returned.
-    Query(Box<WireQuery>),
-    /// Records are to be operated on, by another thread, once the client is answered.
-    Background(Box<WireQuery>),
-    /// The answer is empty, and the query is counted.
-    Empty,
-}
-
-/// Begins what a message without a digest asks for, within the limit of its user. Otherwise the code of the answer.
+/// Begins what a message without a digest asks for, within the limit of its user; `None`: no record can fit, and the query
+/// is counted. An error is the code of the answer.
 pub(crate) fn start(
     shared: &Arc<ServerShared>,
     served: &Arc<ServedNamespace>,
     message: &Message<'_>,
     client: &str,
     limit: Option<RateLimit>,
-) -> std::result::Result<Started, u8> {
+) -> std::result::Result<Option<Box<WireQuery>>, u8> {
     let fields = &message.fields;
     let call = match fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
         true => Some(FunctionCall::of(fields)?),
@@ -86,7 +77,7 @@ pub(crate) fn start(
     let empty = || {
         let counters = served.counters.queries(fields.has(Field::IndexRange));
         counters.add(kind, JobEnd::Complete);
-        Ok(Started::Empty)
+        Ok(None)
     };
     let condition = match IndexCondition::of(fields, &served.namespace, set) {
         // Operations on the records of no set are done, and they aggregate to nothing.
@@ -167,13 +158,13 @@ pub(crate) fn start(
     // Nobody is told of a short query.
     let job = match short {
         true => Arc::new(Job::of(facts)),
-        false => shared.jobs.begin(facts).ok_or(result_code::PARAMETER)?,
+        false => {
+            let most = shared.limits.max_done_queries.load(Ordering::Relaxed);
+            let job = shared.jobs.begin(facts, most);
+            job.ok_or(result_code::PARAMETER)?
+        }
     };
-    let timeout = match message.head.timeout_ms {
-        0 => SHORT_TIMEOUT,
-        ms => Duration::from_millis(u64::from(ms)),
-    };
-    let query = Box::new(WireQuery {
+    Ok(Some(Box::new(WireQuery {
         shared: Arc::clone(shared),
         records: MetRecords {
             served: Arc::clone(served),
@@ -191,12 +182,8 @@ pub(crate) fn start(
             _ => u64::MAX,
         },
         pace,
-        deadline: short.then(|| Instant::now() + timeout),
-    });
-    Ok(match writes {
-        true => Started::Background(query),
-        false => Started::Query(query),
-    })
+        deadline: short.then(|| Instant::now() + message.head.timeout(SHORT_TIMEOUT)),
+    })))
 }
 
 /// The partitions that a query is to visit.
@@ -258,7 +245,7 @@ fn change_of(
     filter: Option<Expression>,
 ) -> Result<BackgroundChange> {
     let head = &message.head;
-    let operations = operations_of(head, &message.ops)?;
+    let operations = operations_of(message)?;
     let reads = operations.iter().any(|operation| !operation.is_write());
     let is_wrong = match &call {
         None => reads || operations.is_empty() || head.info1.contains(Info1::READ),

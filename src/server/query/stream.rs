@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::server::function_call::{FunctionCall, RecordInput, Stream};
 use crate::server::reply::{AnswerHeader, MessageReply};
 use crate::server::response_buffer::ResponseBuffer;
+use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::value::{ParticleType, Value, write_answer};
 
@@ -18,9 +19,22 @@ pub(super) enum StreamState {
 }
 
 impl StreamState {
-    /// Sends a record through, or, for `None`, ends the stream, and appends the values that come out. Otherwise the text for
-    /// the client.
+    /// Sends a record through, or, for `None`, ends the stream, and appends the values that come out. If the function fails,
+    /// appends why; the error is the code of the answer.
     pub(super) fn advance(
+        &mut self,
+        served: &ServedNamespace,
+        record: Option<RecordInput>,
+        out: &mut ResponseBuffer<'_>,
+    ) -> Result<(), u8> {
+        self.run(served, record, out).map_err(|text| {
+            // Without room for the text the code says enough.
+            let _ = append(b"FAILURE", ParticleType::String, text.as_bytes(), out);
+            result_code::UDF
+        })
+    }
+
+    fn run(
         &mut self,
         served: &ServedNamespace,
         record: Option<RecordInput>,
@@ -47,12 +61,6 @@ fn tell(values: &[Value], out: &mut ResponseBuffer<'_>) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Appends the message of a function that has failed.
-pub(super) fn tell_failure(text: &str, out: &mut ResponseBuffer<'_>) {
-    // Without room for the text the code says enough.
-    let _ = append(b"FAILURE", ParticleType::String, text.as_bytes(), out);
 }
 
 fn append(

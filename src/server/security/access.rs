@@ -23,7 +23,7 @@ use crate::server::served::ServedNamespace;
 use crate::server::transaction::part::TransactionPart;
 
 /// The rights of a connection: those of its user, if it has one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Access {
     /// `None`: every client may do everything.
     pub(super) security: Option<Arc<Security>>,
@@ -89,13 +89,13 @@ impl Access {
             return Ok(());
         }
         let served = command.served;
-        let set = command.fields.get(Field::Set).unwrap_or_default();
+        let set = command.message.fields.get(Field::Set).unwrap_or_default();
         let place = (served.namespace.name().as_bytes(), set);
         let writes = command.verb() != Verb::Read;
         let check = |account: &Account| {
             // The writes of a transaction are checked one by one. The Community Edition's have none.
             let is_monitor = served.community.is_none()
-                && TransactionPart::of(&command.head, &command.fields) == TransactionPart::Monitor;
+                && TransactionPart::of(&command.message) == TransactionPart::Monitor;
             if writes && is_monitor {
                 account.check_some_write_in(place.0)?;
             } else {
@@ -217,13 +217,14 @@ fn shown((namespace, set): Place<'_>) -> String {
 
 /// The permissions that a request about a record needs.
 fn needed_by(command: &RecordCommand<'_>) -> Permissions {
-    let mut ops = command.ops.iter();
+    let mut ops = command.message.ops.iter();
     match command.verb() {
         Verb::Read => Permissions::READ,
         Verb::Delete => Permissions::WRITE,
         Verb::Function => Permissions::CALL,
         Verb::Write
-            if command.head.info1.contains(Info1::READ) || ops.any(|op| code::reads(op.code)) =>
+            if command.message.head.info1.contains(Info1::READ)
+                || ops.any(|op| code::reads(op.code)) =>
         {
             Permissions::READ | Permissions::WRITE
         }

@@ -14,7 +14,6 @@ use crate::server::result_code;
 pub(super) type Place<'a> = (&'a [u8], &'a [u8]);
 
 /// The rights of a user, as of a version of all users and roles.
-#[derive(Debug)]
 pub(super) struct Account {
     pub(super) name: Box<str>,
     /// Of the password: another one means that the password has been changed, or the user is

@@ -13,7 +13,8 @@ use super::access::Access;
 use super::account::Account;
 use super::directory::{Changed, UserDirectory, UserRole};
 use super::password::{BadToken, StoredPassword};
-use super::privilege::{Permissions, Privilege, short_text};
+use super::privilege::{Permissions, Privilege, read_list, short_text};
+use super::usage::Rate;
 use super::users::Security;
 use crate::server::bytes::UnreadBytes;
 use crate::server::fields::{Fields, write_field};
@@ -52,36 +53,28 @@ enum Giver {
     Administrator,
 }
 
+use Giver::{Administrator, Anyone, User};
+
 type AdminRun = fn(&mut Asked<'_>) -> Changed;
 
 /// All commands: number, name in the audit log, who may give it, and its function.
 const COMMANDS: [(u8, &str, Giver, AdminRun); 16] = [
-    (0, "authenticate", Giver::Anyone, authenticate),
-    (1, "create user", Giver::Administrator, create_user),
-    (2, "drop user", Giver::Administrator, drop_user),
-    (3, "set password", Giver::Administrator, set_password),
-    (4, "change password", Giver::User, change_password),
-    (5, "grant roles", Giver::Administrator, grant_roles),
-    (6, "revoke roles", Giver::Administrator, revoke_roles),
-    (9, "query users", Giver::User, query_users),
-    (10, "create role", Giver::Administrator, create_role),
-    (11, "drop role", Giver::Administrator, drop_role),
-    (
-        12,
-        "grant privileges",
-        Giver::Administrator,
-        grant_privileges,
-    ),
-    (
-        13,
-        "revoke privileges",
-        Giver::Administrator,
-        revoke_privileges,
-    ),
-    (14, "set allowlist", Giver::Administrator, set_allowlist),
-    (15, "set quotas", Giver::Administrator, set_quotas),
-    (16, "query roles", Giver::User, query_roles),
-    (20, "login", Giver::Anyone, login),
+    (0, "authenticate", Anyone, authenticate),
+    (1, "create user", Administrator, create_user),
+    (2, "drop user", Administrator, drop_user),
+    (3, "set password", Administrator, set_password),
+    (4, "change password", User, change_password),
+    (5, "grant roles", Administrator, grant_roles),
+    (6, "revoke roles", Administrator, revoke_roles),
+    (9, "query users", User, query_users),
+    (10, "create role", Administrator, create_role),
+    (11, "drop role", Administrator, drop_role),
+    (12, "grant privileges", Administrator, grant_privileges),
+    (13, "revoke privileges", Administrator, revoke_privileges),
+    (14, "set allowlist", Administrator, set_allowlist),
+    (15, "set quotas", Administrator, set_quotas),
+    (16, "query roles", User, query_roles),
+    (20, "login", Anyone, login),
 ];
 
 /// A command, and who gives it.
@@ -132,11 +125,11 @@ impl Access {
     }
 
     fn may_give(&mut self, giver: Giver) -> Changed {
-        if giver == Giver::Anyone {
+        if giver == Anyone {
             return Ok(());
         }
         let account = self.current()?;
-        let may = giver == Giver::User || account.is_none_or(is_administrator);
+        let may = giver == User || account.is_none_or(is_administrator);
         may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
     }
 }
@@ -182,15 +175,11 @@ impl<'a> Asked<'a> {
     }
 
     fn roles(&self) -> Changed<Vec<&'a str>> {
-        let mut cursor = UnreadBytes(self.bytes(field::ROLES)?);
-        let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
-        let roles: Option<Vec<_>> = (0..count).map(|_| short_text(&mut cursor)).collect();
-        let roles = roles.filter(|_| cursor.is_empty());
-        roles.ok_or(result_code::SECURITY_FIELD)
+        read_list(self.bytes(field::ROLES)?, short_text)
     }
 
     fn privileges(&self) -> Changed<BTreeSet<Privilege>> {
-        Privilege::read_all(self.bytes(field::PRIVILEGES)?)
+        read_list(self.bytes(field::PRIVILEGES)?, Privilege::read)
     }
 
     fn password(&self) -> Changed<StoredPassword> {
@@ -381,24 +370,24 @@ fn query_users(asked: &mut Asked<'_>) -> Changed {
 }
 
 fn user_row(account: &Account, now_ms: u64, out: &mut Vec<u8>) {
-    let (reads, writes) = account.usage.per_second(now_ms);
     let mut list = vec![account.roles.len().min(255) as u8];
     for role in account.roles.iter().take(255) {
         list.push(role.len() as u8);
         list.extend_from_slice(role.as_bytes());
     }
     // The quota, single requests a second, records of queries a second, queries without a limit.
-    let info = |quota: u32, rate: u32| {
-        let numbers = [quota, rate, 0, 0];
+    let info = |quota: u32, rate: &Rate| {
+        let numbers = [quota, rate.per_second(now_ms), 0, 0];
         let numbers = numbers.iter().flat_map(|number| number.to_be_bytes());
         [4].into_iter().chain(numbers).collect::<Vec<u8>>()
     };
     let mut row = AdminRow::begin(out);
     row.field(field::USER, account.name.as_bytes());
     row.field(field::ROLES, &list);
-    row.field(field::READ_INFO, &info(account.read_quota, reads));
-    row.field(field::WRITE_INFO, &info(account.write_quota, writes));
-    let connections = account.usage.connections.get() as u32;
+    let usage = &account.usage;
+    row.field(field::READ_INFO, &info(account.read_quota, &usage.reads));
+    row.field(field::WRITE_INFO, &info(account.write_quota, &usage.writes));
+    let connections = usage.connections.get() as u32;
     row.field(field::CONNECTIONS, &connections.to_be_bytes());
     row.end(result_code::OK);
 }

@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 63;
 pub(super) type Changed<T = ()> = Result<T, u8>;
 
 /// All users and roles.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 pub(super) struct UserDirectory {
     pub(super) users: BTreeMap<Box<str>, User>,
     /// Roles that clients have created.
@@ -29,7 +29,7 @@ pub(super) struct UserDirectory {
 }
 
 /// A user.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 pub(super) struct User {
     pub(super) password: StoredPassword,
     pub(super) roles: BTreeSet<Box<str>>,

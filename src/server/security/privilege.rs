@@ -95,17 +95,8 @@ impl Privilege {
         self.namespace.is_empty() || self.namespace.as_bytes() == namespace
     }
 
-    /// Reads the list of a message. An error is the code of the answer.
-    pub(super) fn read_all(list: &[u8]) -> Result<BTreeSet<Self>, u8> {
-        let mut cursor = UnreadBytes(list);
-        let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
-        let all = (0..count).map(|_| Self::read(&mut cursor));
-        let all = all.collect::<Result<_, u8>>()?;
-        let is_whole = cursor.is_empty();
-        is_whole.then_some(all).ok_or(result_code::SECURITY_FIELD)
-    }
-
-    fn read(cursor: &mut UnreadBytes<'_>) -> Result<Self, u8> {
+    /// Reads one of a list. An error is the code of the answer.
+    pub(super) fn read(cursor: &mut UnreadBytes<'_>) -> Result<Self, u8> {
         let field = result_code::SECURITY_FIELD;
         let code = cursor.u8().ok_or(field)?;
         if !PRIVILEGES.iter().any(|(known, ..)| *known == code) {
@@ -115,7 +106,7 @@ impl Privilege {
             return Ok(Self::everywhere(code));
         }
         let mut name = |most: usize| {
-            let name = short_text(cursor).ok_or(field)?;
+            let name = short_text(cursor)?;
             let fits = name.len() <= most && !name.contains(['\0', ';', ':']);
             fits.then(|| name.into())
                 .ok_or(result_code::INVALID_PRIVILEGE)
@@ -144,10 +135,26 @@ impl Privilege {
     }
 }
 
-/// A length in one byte, and text of this length.
-pub(super) fn short_text<'a>(cursor: &mut UnreadBytes<'a>) -> Option<&'a str> {
-    let len = cursor.u8()?;
-    std::str::from_utf8(cursor.take(len.into())?).ok()
+/// Reads a list: its length in one byte, and its items, which fill it. An error is the code of the answer.
+pub(super) fn read_list<'a, T, L: FromIterator<T>>(
+    list: &'a [u8],
+    mut read: impl FnMut(&mut UnreadBytes<'a>) -> Result<T, u8>,
+) -> Result<L, u8> {
+    let mut cursor = UnreadBytes(list);
+    let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
+    let items: Result<_, u8> = (0..count).map(|_| read(&mut cursor)).collect();
+    let items = items?;
+    let is_whole = cursor.is_empty();
+    is_whole.then_some(items).ok_or(result_code::SECURITY_FIELD)
+}
+
+/// A length in one byte, and text of this length. An error is the code of the answer.
+pub(super) fn short_text<'a>(cursor: &mut UnreadBytes<'a>) -> Result<&'a str, u8> {
+    let mut text = || {
+        let len = cursor.u8()?;
+        std::str::from_utf8(cursor.take(len.into())?).ok()
+    };
+    text().ok_or(result_code::SECURITY_FIELD)
 }
 
 /// The privileges of a role that is there without being created.
@@ -175,7 +182,7 @@ mod tests {
     #[test]
     fn privileges_are_read_as_they_were_written() {
         let list = b"\x03\x00\x0a\x04test\x04demo\x0d\x00\x00";
-        let all: Vec<_> = Privilege::read_all(list).unwrap().into_iter().collect();
+        let all: Vec<Privilege> = read_list(list, Privilege::read).unwrap();
         assert_eq!(all[0], Privilege::everywhere(0));
         assert!(all[1].covers(b"test", b"demo"));
         assert!(!all[1].covers(b"test", b""));
@@ -202,7 +209,8 @@ mod tests {
             (&long, privilege),
         ];
         for (list, code) in table {
-            assert_eq!(Privilege::read_all(list), Err(code), "{list:?}");
+            let read = read_list::<_, BTreeSet<_>>(list, Privilege::read);
+            assert_eq!(read, Err(code), "{list:?}");
         }
     }
 

@@ -39,7 +39,7 @@ impl Rate {
     }
 
     /// Requests a second, lately.
-    fn per_second(&self, now_ms: u64) -> u32 {
+    pub(super) fn per_second(&self, now_ms: u64) -> u32 {
         let window = self.window.load(Ordering::Relaxed);
         let second = (now_ms / 1000) & u64::from(u32::MAX);
         match second.wrapping_sub(window >> 32) {
@@ -59,16 +59,6 @@ pub(super) struct Usage {
     pub(super) queries: [Due; 2],
     /// Connections as which it has logged in.
     pub(super) connections: Gauge,
-}
-
-impl Usage {
-    /// Reads and writes a second.
-    pub(super) fn per_second(&self, now_ms: u64) -> (u32, u32) {
-        (
-            self.reads.per_second(now_ms),
-            self.writes.per_second(now_ms),
-        )
-    }
 }
 
 #[cfg(test)]

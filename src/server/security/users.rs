@@ -24,7 +24,6 @@ use crate::{Error, Namespace, Result, Store};
 const CHECKS_AT_ONCE: usize = 2;
 
 /// The users of a server, and their activity.
-#[derive(Debug)]
 pub(crate) struct Security {
     /// Keeps users and roles; its clock is that of sessions and quotas.
     namespace: Namespace,
@@ -116,11 +115,6 @@ impl Security {
         Ok(())
     }
 
-    pub(super) fn usage(&self, user: &str) -> Arc<Usage> {
-        let mut usage = self.usage.lock();
-        Arc::clone(usage.entry(user.into()).or_default())
-    }
-
     /// The present rights of a user.
     pub(super) fn account(&self, name: &str) -> Changed<Account> {
         // Before the directory: a change meanwhile makes the account be looked up again.
@@ -145,7 +139,7 @@ impl Security {
             allowed,
             read_quota: most(|role| role.read_quota),
             write_quota: most(|role| role.write_quota),
-            usage: self.usage(name),
+            usage: Arc::clone(self.usage.lock().entry(name.into()).or_default()),
             privileges: roles.into_iter().flat_map(|role| role.privileges).collect(),
         })
     }

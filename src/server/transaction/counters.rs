@@ -5,7 +5,7 @@ use crate::server::counters::{ByOutcome, Counter, Pairs, RequestOutcome};
 use crate::server::result_code;
 
 /// Counts of what transactions do, of a namespace.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct TransactionCounters {
     verify: ByOutcome,
     roll_forward: ByOutcome,

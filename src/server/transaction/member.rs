@@ -25,7 +25,7 @@ impl RecordRequest<'_> {
             return self.verify();
         }
         let command = self.command;
-        let transaction = transaction_of(&command.fields)?;
+        let transaction = transaction_of(&command.message.fields)?;
         if matches!(
             part,
             TransactionPart::RollForward | TransactionPart::RollBack
@@ -33,7 +33,7 @@ impl RecordRequest<'_> {
             return self.roll(part, &transaction);
         }
         match command.verb() {
-            Verb::Read if command.head.info1.contains(Info1::READ) => {
+            Verb::Read if command.message.head.info1.contains(Info1::READ) => {
                 self.read_member(&transaction, reply)
             }
             Verb::Read => Err(result_code::PARAMETER.into()),
@@ -90,7 +90,7 @@ impl RecordRequest<'_> {
     ) -> CommandAnswer {
         let (command, namespace) = (self.command, &self.command.served.namespace);
         command.check_reads()?;
-        let operations = operations_of(&command.head, &command.ops)?;
+        let operations = operations_of(&command.message)?;
         let checked = Checked::new(&operations, command.mode())?;
         let policy = command.policy()?;
         let outcome = self.change(transaction, &policy, |write| {
@@ -142,20 +142,20 @@ impl RecordRequest<'_> {
     ) -> Result<Before<'s>, CommandRefusal> {
         let command = self.command;
         match state.write_of(&self.address.digest) {
-            Some(_) if command.head.info4.contains(Info4::ON_LOCKING_ONLY) => {
+            Some(_) if command.message.head.info4.contains(Info4::ON_LOCKING_ONLY) => {
                 Err(result_code::MRT_ALREADY_LOCKED.into())
             }
             Some(write) => Ok(Before::Provisional(write)),
             None => Ok(Before::Record {
                 transaction: open.monitor,
-                read: version_of(&command.fields)?,
+                read: version_of(&command.message.fields)?,
             }),
         }
     }
 
     /// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
     fn verify(&self) -> CommandAnswer {
-        let Some(stamp) = version_of(&self.command.fields)? else {
+        let Some(stamp) = version_of(&self.command.message.fields)? else {
             return Err(result_code::PARAMETER.into());
         };
         // This also ends a transaction that has held the lock past its deadline.

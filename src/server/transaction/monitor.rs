@@ -57,7 +57,7 @@ impl RecordRequest<'_> {
     /// Monitors are written as clients write them, and not otherwise.
     fn monitor_write(&self) -> Result<MonitorWrite, CommandRefusal> {
         let (mut begins, mut commits) = (None, false);
-        for op in self.command.ops.iter() {
+        for op in self.command.message.ops.iter() {
             match (op.name, op.code) {
                 (COMMITTED_BIN, code::WRITE) => commits = true,
                 (NUMBER_BIN, code::WRITE) if op.kind == ParticleType::Integer.number() => {
@@ -106,7 +106,7 @@ impl RecordRequest<'_> {
         reply: &mut MessageReply<'_, '_>,
     ) -> Result<(Provisional, AnswerHeader), CommandRefusal> {
         let command = self.command;
-        let operations = operations_of(&command.head, &command.ops)?;
+        let operations = operations_of(&command.message)?;
         let checked = Checked::new(&operations, command.mode())?;
         let policy = WritePolicy::default()
             .expiration(expiration)
@@ -147,7 +147,7 @@ impl RecordRequest<'_> {
             }
             KnownTransaction::Nothing if begins.is_none() => Err(EXPIRED),
             KnownTransaction::Nothing => {
-                let duration = match self.command.head.ttl {
+                let duration = match self.command.message.head.ttl {
                     0 => DEFAULT_DURATION,
                     seconds => Duration::from_secs(u64::from(seconds)),
                 };

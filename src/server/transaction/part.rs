@@ -2,7 +2,7 @@
 
 use crate::record::{Key, KeyHash};
 use crate::server::fields::{Field, Fields};
-use crate::server::message::{Head, Info4, Verb};
+use crate::server::message::{Info4, Message, Verb};
 use crate::{Digest, Result};
 
 /// The set of the monitors, one record for each transaction. Its key is the number of the transaction.
@@ -26,9 +26,10 @@ pub(crate) enum TransactionPart {
 }
 
 impl TransactionPart {
-    /// Returns the role of a request with this header and these fields. Only a read can verify, and only a write, not a
+    /// Returns the role of a request. Only a read can verify, and only a write, not a
     /// delete, can roll.
-    pub(crate) fn of(head: &Head, fields: &Fields<'_>) -> Self {
+    pub(crate) fn of(message: &Message<'_>) -> Self {
+        let Message { head, fields, .. } = message;
         let (verb, flags) = (head.verb(), head.info4);
         if verb == Verb::Read && flags.contains(Info4::VERIFY_READ) {
             Self::Verify

@@ -44,7 +44,7 @@ pub(crate) enum TransactionEnd {
 }
 
 /// The table's answer about a transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum KnownTransaction {
     Open(Arc<OpenTransaction>),
     Ended(TransactionEnd),
@@ -53,7 +53,6 @@ pub(crate) enum KnownTransaction {
 }
 
 /// The transactions of a namespace.
-#[derive(Debug)]
 pub(crate) struct Transactions {
     namespace: Namespace,
     table: Mutex<TransactionTable>,
@@ -64,7 +63,7 @@ pub(crate) struct Transactions {
     pub(crate) counters: TransactionCounters,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct TransactionTable {
     open: HashMap<Digest, Arc<OpenTransaction>>,
     ended: HashMap<Digest, TransactionEnd>,
@@ -73,7 +72,6 @@ struct TransactionTable {
 }
 
 /// A transaction that is neither committed nor rolled back.
-#[derive(Debug)]
 pub(crate) struct OpenTransaction {
     /// The digest of its monitor.
     pub(crate) monitor: Digest,
@@ -83,14 +81,11 @@ pub(crate) struct OpenTransaction {
 }
 
 /// The writes of a transaction.
-#[derive(Debug)]
 pub(crate) struct TransactionState {
     /// False if the transaction ended while a thread waited for this lock.
     is_open: bool,
     pub(crate) monitor: Provisional,
     writes: BTreeMap<Digest, Provisional>,
-    /// The share of this transaction in `Transactions::bytes`.
-    bytes: usize,
 }
 
 impl OpenTransaction {
@@ -184,7 +179,6 @@ impl Transactions {
                 is_open: true,
                 monitor: content,
                 writes: BTreeMap::new(),
-                bytes,
             }),
         }));
         Ok(())
@@ -214,9 +208,7 @@ impl Transactions {
         state: &mut TransactionState,
         monitor: Provisional,
     ) -> Result<(), u8> {
-        let (before, bytes) = (state.monitor.bytes(), monitor.bytes());
-        self.take(before, bytes)?;
-        state.bytes = state.bytes - before + bytes;
+        self.take(state.monitor.bytes(), monitor.bytes())?;
         state.monitor = monitor;
         Ok(())
     }
@@ -246,7 +238,6 @@ impl Transactions {
             }
             return Err(code);
         }
-        state.bytes = state.bytes - before + bytes;
         state.writes.insert(digest, write);
         self.records
             .fetch_add(usize::from(is_new), Ordering::Relaxed);
@@ -260,9 +251,7 @@ impl Transactions {
         digest: &Digest,
     ) {
         if let Some(write) = state.writes.remove(digest) {
-            let bytes = write.bytes();
-            state.bytes -= bytes;
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.bytes.fetch_sub(write.bytes(), Ordering::Relaxed);
             self.records.fetch_sub(1, Ordering::Relaxed);
             self.namespace
                 .unlock_provisionals(&transaction.monitor, [*digest].iter());
@@ -281,9 +270,10 @@ impl Transactions {
         let writes = std::mem::take(&mut state.writes);
         self.namespace
             .unlock_provisionals(&transaction.monitor, writes.keys());
-        self.bytes.fetch_sub(state.bytes, Ordering::Relaxed);
+        let bytes = writes.values().map(Provisional::bytes).sum::<usize>();
+        let bytes = TRANSACTION_BYTES + state.monitor.bytes() + bytes;
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.records.fetch_sub(writes.len(), Ordering::Relaxed);
-        state.bytes = 0;
         let mut table = self.table.lock();
         table.open.remove(&transaction.monitor);
         if let Some(end) = end {
