@@ -322,9 +322,9 @@ impl Set {
     /// # Errors
     /// [`Error::IndexNotFound`], and [`Error::IndexBuilding`] while it is not complete.
     pub fn query(&self, index: &str) -> Result<Query> {
-        let set_id = Some(self.core.id());
+        let set = Some((self.name(), self.core.id()));
         let filter = self.filter.as_ref();
-        Query::by_index(&self.core.namespace, index, set_id, filter)
+        Query::by_index(&self.core.namespace, index, set, filter)
     }
 
     /// Begins a query over all records of the set, in the order of their digests: a scan that can be stopped, filtered, and gone on
@@ -352,7 +352,8 @@ impl Set {
     /// ```
     pub fn query_all(&self) -> Query {
         let filter = self.filter.as_ref();
-        let query = Query::over_all(&self.core.namespace, Some(self.core.id()), filter);
+        let set = Some((self.name(), self.core.id()));
+        let query = Query::over_all(&self.core.namespace, set, filter);
         match self.companions {
             true => query.with_companions(),
             false => query,

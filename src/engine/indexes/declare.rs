@@ -74,22 +74,30 @@ impl NamespaceCore {
         })
     }
 
-    /// Forgets an index.
+    /// Forgets the index of a name.
     pub(in crate::engine) fn drop_index(&self, name: &str) -> Result<()> {
+        match self.drop_index_that(|known| *known.name() == *name)? {
+            true => Ok(()),
+            false => Err(Error::IndexNotFound(name.into())),
+        }
+    }
+
+    /// Forgets the index for which `is_it` holds. False: there is none.
+    pub(super) fn drop_index_that(&self, is_it: impl Fn(&Index) -> bool) -> Result<bool> {
         let _declaring = self.indexes.declaring.lock();
-        let Some(index) = self.indexes.by_name(name) else {
-            return Err(Error::IndexNotFound(name.into()));
-        };
         let all = self.indexes.all();
+        let Some(index) = all.iter().find(|known| is_it(known)) else {
+            return Ok(false);
+        };
         let list: Vec<_> = all
             .iter()
-            .filter(|known| !Arc::ptr_eq(known, &index))
+            .filter(|known| !Arc::ptr_eq(known, index))
             .cloned()
             .collect();
         self.declare_indexes(&list)?;
         index.set_state(IndexState::Dropped);
         self.indexes.replace(list);
-        Ok(())
+        Ok(true)
     }
 
     /// The index of a name, as far as it can be asked.
