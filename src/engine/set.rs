@@ -311,9 +311,9 @@ impl Set {
     /// Forgets a secondary index of the set, or of the namespace, and frees its memory once the queries that use it have ended.
     ///
     /// # Errors
-    /// [`Error::IndexNotFound`].
+    /// [`Error::IndexNotFound`], also for an index of another set.
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        self.core.namespace.drop_index(name)
+        self.core.namespace.drop_index(name, Some(self.name()))
     }
 
     /// Begins a query by a secondary index of the set, or of the namespace; of the set's records only. The set's filter holds,

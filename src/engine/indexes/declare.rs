@@ -74,9 +74,13 @@ impl NamespaceCore {
         })
     }
 
-    /// Forgets the index of a name.
-    pub(in crate::engine) fn drop_index(&self, name: &str) -> Result<()> {
-        match self.drop_index_that(|known| *known.name() == *name)? {
+    /// Forgets the index of a name; with `set`, unless it is another set's.
+    pub(in crate::engine) fn drop_index(&self, name: &str, set: Option<&str>) -> Result<()> {
+        let is_of = |known: &Index| match (set, known.set.as_deref()) {
+            (Some(set), Some(of)) => set == of,
+            _ => true,
+        };
+        match self.drop_index_that(|known| *known.name() == *name && is_of(known))? {
             true => Ok(()),
             false => Err(Error::IndexNotFound(name.into())),
         }
