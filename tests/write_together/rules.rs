@@ -1,4 +1,4 @@
-//! Where the rules of a group meet those of single writes, transactions and unique indexes.
+//! Groups beside single writes, transactions and unique indexes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn limits_count_each_record_once_and_are_reported_alike_beside_a_condition() {
         assert!(!accounts.exists(1).unwrap());
         group([0, 0, 5, 0], has_condition).unwrap();
     }
-    // What later writes have superseded is thrown away.
+    // Superseded versions do not count, and leave the buffer.
     let many = namespace.write_together_with(&few, |writes| {
         for n in 0..300 {
             writes.operate(
