@@ -104,6 +104,30 @@ fn a_subscription_goes_on_behind_what_was_acknowledged() {
 }
 
 #[test]
+fn a_consumer_that_waits_holds_back_no_changes_of_other_sets() {
+    let (store, namespace) = memory();
+    namespace.changes().enable("busy").unwrap();
+    let subscription = subscribe(&namespace, published().set("users"));
+    let mut consumer = subscription.consumer().unwrap();
+    let behind = || namespace.changes().subscriptions()[0].behind;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| consumer.next());
+        let busy = store.set("busy").unwrap();
+        for key in 0..10_000 {
+            busy.put(key, [("n", key)]).unwrap();
+        }
+        let until = std::time::Instant::now() + LONG;
+        while behind() >= 10_000 && std::time::Instant::now() < until {
+            std::thread::yield_now();
+        }
+        put(&store, "ada", 36);
+        let batch = waiting.join().unwrap().unwrap().unwrap();
+        assert_eq!(keys(&batch), [Key::from("ada").to_string()]);
+    });
+    assert!(behind() < 10_000, "{}", behind());
+}
+
+#[test]
 fn shares_divide_the_records_among_consumers() {
     let (store, namespace) = memory();
     let subscription = subscribe(&namespace, published().shares(3));

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use spikelet::changes::{ChangeOptions, Start};
+use spikelet::expressions::{eq, int_bin, int_val};
 use spikelet::operations::{add, delete_all_bins, get_bin, put};
 use spikelet::policy::RecordExistsAction;
 use spikelet::storage::ManualClock;
@@ -220,5 +222,25 @@ fn an_update_beside_the_first_write_to_its_set_finds_the_record_or_none() {
             }
             first.join().unwrap();
         });
+    }
+}
+
+#[test]
+fn threads_that_subscribe_under_one_name_make_one_subscription() {
+    let store = Store::in_memory().unwrap();
+    let changes = store.namespace("test").unwrap().changes();
+    changes.enable("users").unwrap();
+    for round in 0..50 {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let filter = eq(int_bin("n"), int_val(1));
+                    let options = ChangeOptions::default().set("users").filter(filter);
+                    let made = changes.subscribe(&round.to_string(), Start::Beginning, options);
+                    made.unwrap();
+                });
+            }
+        });
+        assert_eq!(changes.subscriptions().len(), round + 1);
     }
 }

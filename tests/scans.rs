@@ -105,6 +105,19 @@ fn damage_that_is_replaced_is_reported_no_more() {
 }
 
 #[test]
+fn damage_takes_no_place_of_a_record_within_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = damaged(dir.path()).set("hurt").unwrap();
+    for limit in 1..=3 {
+        let query = set.query_all().limit(limit);
+        let page = query.records().unwrap();
+        let (of_page, iterated) = (page.iter().filter(|it| it.is_ok()), query.iter());
+        let iterated = iterated.filter(|it| it.is_ok()).count();
+        assert_eq!((of_page.count(), iterated), (limit.min(2), limit.min(2)));
+    }
+}
+
+#[test]
 fn records_for_a_record_store_are_shown_before_the_damage_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let set = damaged(dir.path()).set("hurt").unwrap();

@@ -111,12 +111,12 @@ impl Namespace {
         self.core.build_index(None, definition)
     }
 
-    /// Forgets a secondary index: as [`Set::drop_index`].
+    /// Forgets a secondary index, of whichever set: as [`Set::drop_index`].
     ///
     /// # Errors
     /// [`Error::IndexNotFound`](crate::Error::IndexNotFound).
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        self.core.drop_index(name)
+        self.core.drop_index(name, None)
     }
 
     /// What the secondary indexes hold and have cost, in the order in which they were declared.

@@ -311,9 +311,9 @@ impl Set {
     /// Forgets a secondary index of the set, or of the namespace, and frees its memory once the queries that use it have ended.
     ///
     /// # Errors
-    /// [`Error::IndexNotFound`].
+    /// [`Error::IndexNotFound`], also for an index of another set.
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        self.core.namespace.drop_index(name)
+        self.core.namespace.drop_index(name, Some(self.name()))
     }
 
     /// Begins a query by a secondary index of the set, or of the namespace; of the set's records only. The set's filter holds,
@@ -322,9 +322,9 @@ impl Set {
     /// # Errors
     /// [`Error::IndexNotFound`], and [`Error::IndexBuilding`] while it is not complete.
     pub fn query(&self, index: &str) -> Result<Query> {
-        let set_id = Some(self.core.id());
+        let set = Some((self.name(), self.core.id()));
         let filter = self.filter.as_ref();
-        Query::by_index(&self.core.namespace, index, set_id, filter)
+        Query::by_index(&self.core.namespace, index, set, filter)
     }
 
     /// Begins a query over all records of the set, in the order of their digests: a scan that can be stopped, filtered, and gone on
@@ -352,7 +352,8 @@ impl Set {
     /// ```
     pub fn query_all(&self) -> Query {
         let filter = self.filter.as_ref();
-        let query = Query::over_all(&self.core.namespace, Some(self.core.id()), filter);
+        let set = Some((self.name(), self.core.id()));
+        let query = Query::over_all(&self.core.namespace, set, filter);
         match self.companions {
             true => query.with_companions(),
             false => query,

@@ -11,7 +11,7 @@ use super::policy::Acknowledge;
 use super::scratch::Scratch;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
-use super::uncommitted::{Uncommitted, check_limit, update_time};
+use super::uncommitted::{Uncommitted, check_limit, compact, update_time};
 use super::write::{EditOutcome, WriteRefusal, seen_by_write};
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation};
@@ -26,6 +26,12 @@ struct WrittenMember {
     written: Option<Uncommitted>,
     /// Whether a write takes the description of its shards from the record.
     loses_shards: bool,
+}
+
+impl WrittenMember {
+    fn bytes(&self) -> usize {
+        self.written.as_ref().map_or(0, Uncommitted::bytes)
+    }
 }
 
 impl KnownWrite<'_> {
@@ -85,6 +91,7 @@ impl NamespaceCore {
         let mut reasons = Vec::new();
         let mut members = SmallVec::<[WrittenMember; 2]>::new();
         members.reserve_exact(digests.len());
+        let mut bytes = 0;
         // In the order of the locks, since a large group is beyond the processor's caches.
         let mut left = order.iter().peekable();
         for (at, (lock, _)) in locked.iter().enumerate() {
@@ -97,12 +104,16 @@ impl NamespaceCore {
                 let Some((write, result)) = slot else {
                     continue;
                 };
-                let at = (lock, now_ms);
+                let (at, before) = ((lock, now_ms), member.bytes());
                 if let Err(refused) = self.write_member(write, at, &mut member, buffer, result) {
                     reasons.push((*position, write.named(refused.error)));
                 }
-                // Before the next one, so that the buffer stays within the limit.
-                check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
+                // Before the next one, so that the buffer stays within a multiple of the limit.
+                bytes = bytes - before + member.bytes();
+                check_limit(bytes, policy.max_bytes, "bytes", "max_bytes")?;
+                let written = members.iter_mut().chain([&mut member]);
+                let written = written.filter_map(|member| member.written.as_mut());
+                compact(buffer, bytes, written);
             }
             members.push(member);
         }

@@ -15,6 +15,10 @@ const NO_PATHS: CallError = CallError::Parameter(Cow::Borrowed(
 ));
 
 /// The change that a call makes to a value.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an edit is moved once; a box would be an allocation for each"
+)]
 pub(crate) enum CallChange<'a> {
     None,
     /// An edited list or map, not yet written.

@@ -333,7 +333,8 @@ impl IndexDefinition {
     }
 
     /// Makes the index unique: no two records may have the same key. A write that would break this
-    /// is refused with [`Error::NotUnique`]. Default: false.
+    /// is refused with [`Error::NotUnique`]. Not for components of [`IndexType::GeoJson`]. Default:
+    /// false.
     #[must_use]
     pub const fn unique(mut self, unique: bool) -> Self {
         self.unique = unique;
@@ -393,6 +394,12 @@ impl IndexDefinition {
             .components
             .iter()
             .filter(|component| component.has_many());
+        let is_geometry = |component: &IndexComponent| component.kind == Some(IndexType::GeoJson);
+        if self.unique && self.components.iter().any(is_geometry) {
+            return refuse(
+                "different geometries may share a cell, and so a key: leave out unique".into(),
+            );
+        }
         if many.count() > 1 {
             return refuse(
                 "two components run over a collection, or over the cells of geometries: one may, or declare two indexes".into(),

@@ -2,6 +2,7 @@
 
 use spikelet::expressions::{eq, int_bin, lt};
 use spikelet::operations::{add, get_bin, put};
+use spikelet::policy::RecordExistsAction;
 use spikelet::query::{BackgroundPolicy, IndexDefinition};
 use spikelet::{Error, Set, Store, WritePolicy};
 
@@ -132,6 +133,11 @@ fn what_cannot_be_done_in_the_background_is_refused() {
     let policy = BackgroundPolicy::default();
     let reads = set.query_all().operate(&policy, [get_bin("n")]);
     assert!(matches!(reads, Err(Error::Parameter(_))));
+    // It would count from nothing in a record without its bins.
+    let replacing = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
+    let policy_of_write = BackgroundPolicy::default().write(replacing);
+    let edits = set.query_all().operate(&policy_of_write, [add("n", 1)]);
+    assert!(matches!(edits, Err(Error::Parameter(_))));
     let limited = set.query_all().limit(3).operate(&policy, [put("n", 1)]);
     assert!(matches!(limited, Err(Error::Parameter(_))));
 }

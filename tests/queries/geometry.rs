@@ -207,6 +207,10 @@ fn what_is_no_region_or_point_is_refused() {
         .unwrap();
     let by_number = set.query("number").unwrap().within(&region);
     assert!(matches!(by_number.count(), Err(Error::Parameter(_))));
+    // Two geometries may share a cell.
+    let unique = IndexComponent::bin("place").of_type(IndexType::GeoJson);
+    let unique = set.create_index(IndexDefinition::new("unique", [unique]).unique(true));
+    assert!(matches!(unique, Err(Error::Parameter(_))), "{unique:?}");
     let keys = IndexComponent::bin("m").map_keys();
     let refused = IndexDefinition::new("keys", [keys.of_type(IndexType::GeoJson)]);
     assert!(matches!(

@@ -1,9 +1,11 @@
 //! The definitions of indexes, and their content as records and stores come and go.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use spikelet::expressions::{int_bin, num_mod, ttl};
+use spikelet::expressions::{eq, int_bin, num_mod, string_bin, ttl};
 use spikelet::operations::{add, ctx, lists, maps};
 use spikelet::query::{Cursor, IndexComponent, IndexDefinition, IndexType};
 use spikelet::storage::ManualClock;
@@ -283,7 +285,13 @@ fn declarations_outlive_the_process_and_can_be_dropped() {
         assert_eq!(keys(&users.query("by_age").unwrap().eq(36)), ["ada".into()]);
         let (set, found) = namespace(&store).index_definition("by_age").unwrap();
         assert_eq!((set.as_deref(), found), (Some("users"), definition()));
-        assert!(store.set("other").unwrap().query("by_age").is_err());
+        let other = store.set("other").unwrap();
+        for refused in [other.query("by_age").map(drop), other.drop_index("by_age")] {
+            assert!(
+                matches!(refused, Err(Error::IndexNotFound(_))),
+                "{refused:?}"
+            );
+        }
         users.drop_index("by_age").unwrap();
         assert!(matches!(
             users.drop_index("by_age"),
@@ -420,4 +428,136 @@ fn a_write_over_an_expired_record_is_found() {
         .unwrap();
     set.put("a", bins! { "user" => "ada" }).unwrap();
     assert_eq!(keys(&by_user), ["a".into()]);
+}
+
+#[test]
+fn an_index_made_beside_expired_records_finds_the_writes_over_them() {
+    let (dir, clock) = (
+        tempfile::tempdir().unwrap(),
+        Arc::new(ManualClock::at(500_000_000_000)),
+    );
+    let open = || {
+        let mut config = NamespaceConfig::new("test");
+        config.background = false;
+        let store = Store::builder().path(dir.path()).clock(clock.clone());
+        store.namespace(config).open().unwrap()
+    };
+    let second = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(1)));
+    let fill = |store: &Store, key: i64| {
+        let value = bins! { "user" => "ada", "tags" => vec![1, 2] };
+        let set = store.set("sessions").unwrap();
+        set.put_with(&second, key, value).unwrap();
+    };
+    let check = |store: &Store, key: i64, count: u64| {
+        let set = store.set("sessions").unwrap();
+        let found = |index: &str, value: Value| set.query(index).unwrap().eq(value).count();
+        assert_eq!(found("by_user", "ada".into()).unwrap(), count - 1);
+        set.put(key, bins! { "user" => "ada", "tags" => vec![2, 3] })
+            .unwrap();
+        assert_eq!(found("by_user", "ada".into()).unwrap(), count);
+        assert_eq!(found("by_tag", 2.into()).unwrap(), count);
+    };
+    let store = open();
+    fill(&store, 0);
+    clock.advance_ms(5_000);
+    let set = store.set("sessions").unwrap();
+    set.create_index(IndexDefinition::new("by_user", ["user"]))
+        .unwrap();
+    let tags = IndexComponent::bin("tags").elements();
+    set.create_index(IndexDefinition::new("by_tag", [tags]))
+        .unwrap();
+    check(&store, 0, 1);
+    // And so does an index that an opening has filled.
+    fill(&store, 1);
+    clock.advance_ms(5_000);
+    store.close().unwrap();
+    drop((set, store));
+    check(&open(), 1, 2);
+}
+
+#[test]
+fn a_build_that_was_dropped_leaves_the_next_index_of_its_name() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("users").unwrap();
+    set.put("ada", bins! { "city" => "Graz", "age" => 36 })
+        .unwrap();
+    let mut builds = Vec::new();
+    // While the record is locked, no build comes to its end.
+    set.update("ada", |_| {
+        for bin in ["city", "age"] {
+            builds.push(set.build_index(IndexDefinition::new("by", [bin]))?);
+            if bin == "city" {
+                set.drop_index("by")?;
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+    let (age, city) = (builds.pop().unwrap(), builds.pop().unwrap());
+    assert!(matches!(city.wait(), Err(Error::Forbidden(_))));
+    age.wait().unwrap();
+    assert_eq!(keys(&set.query("by").unwrap().eq(36)), ["ada".into()]);
+}
+
+#[test]
+fn a_query_that_outlives_its_index_says_so() {
+    let set = Store::in_memory().unwrap().set("users").unwrap();
+    let by_city = || IndexDefinition::new("by_city", ["city"]);
+    set.create_index(by_city()).unwrap();
+    for id in 0..3 {
+        set.put(id, [("city", "Graz")]).unwrap();
+    }
+    let query = set.query("by_city").unwrap().eq("Graz");
+    let page = query.clone().limit(1).keys().unwrap();
+    let next = query.clone().after(page.cursor().unwrap());
+    set.drop_index("by_city").unwrap();
+    // No write changes the dropped one any more, whether or not another has its name.
+    set.create_index(by_city()).unwrap();
+    set.put(3, [("city", "Graz")]).unwrap();
+    let answers = [
+        query.keys().map(drop),
+        query.count().map(drop),
+        query.explain().map(drop),
+        next.records().map(drop),
+        query
+            .for_each_parallel(2, |_| ControlFlow::<()>::Continue(()))
+            .map(drop),
+        query.iter().collect::<Result<Vec<_>, _>>().map(drop),
+    ];
+    for answer in answers {
+        assert!(matches!(answer, Err(Error::IndexNotFound(_))), "{answer:?}");
+    }
+    let again = set.query("by_city").unwrap().eq("Graz");
+    assert_eq!(again.count().unwrap(), 4);
+    let next = again.after(page.cursor().unwrap());
+    assert!(next.count().unwrap() >= 2);
+}
+
+#[test]
+fn a_query_of_a_set_that_is_made_later_finds_its_records() {
+    let store = Store::in_memory().unwrap();
+    let by_city = IndexDefinition::new("by_city", ["city"]);
+    namespace(&store).create_index(by_city).unwrap();
+    let set = store.set("users").unwrap();
+    let other = store.set("others").unwrap();
+    other.put(9, [("city", "Graz")]).unwrap();
+    let queries = [
+        set.query_all(),
+        set.query("by_city").unwrap().eq("Graz"),
+        set.query_all().filter(eq(string_bin("city"), "Graz")),
+    ];
+    for count in [0, 1] {
+        for query in &queries {
+            assert_eq!(query.count().unwrap(), count);
+            assert_eq!(query.iter().count() as u64, count);
+            let seen = AtomicU64::new(0);
+            let done = query.for_each_parallel(2, |_| {
+                seen.fetch_add(1, Ordering::Relaxed);
+                ControlFlow::<()>::Continue(())
+            });
+            assert!(done.unwrap().is_continue());
+            assert_eq!(seen.into_inner(), count);
+        }
+        set.put(1, [("city", "Graz")]).unwrap();
+    }
 }

@@ -8,6 +8,7 @@ mod entries;
 mod geometry;
 mod indexes;
 mod model;
+mod pairs;
 mod transactions;
 
 use spikelet::query::Query;

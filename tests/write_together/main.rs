@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod model;
+mod rules;
 
 use std::sync::Arc;
 use std::time::Duration;

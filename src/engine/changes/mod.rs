@@ -110,7 +110,11 @@ impl Changes {
         let position = self.core.position_at(start)?;
         // It refuses what it cannot show.
         ChangeStream::new(&self.core, position, options.clone(), 0)?;
-        self.core.change_catalog(|catalog| {
+        let is_new = self.core.change_catalog(|catalog| {
+            // Another thread may have made it since.
+            if subscription::declared(catalog, name).is_ok() {
+                return Ok(false);
+            }
             if catalog.subscriptions.len() >= SUBSCRIPTIONS_MAX {
                 return Err(Error::parameter(format!(
                     "a namespace has at most {SUBSCRIPTIONS_MAX} subscriptions: remove one first"
@@ -118,15 +122,17 @@ impl Changes {
             }
             let declared = subscription::declare(name, &options, position)?;
             catalog.subscriptions.push(declared);
-            Ok(())
+            Ok(true)
         })?;
         self.core.note_needed();
-        if position < self.core.storage.changes_kept_after() && !matches!(start, Start::After(_)) {
+        let is_kept = position >= self.core.storage.changes_kept_after();
+        match is_new {
+            true if is_kept || matches!(start, Start::After(_)) => return self.subscription(name),
             // A block was emptied before the log knew of the subscription.
-            self.unsubscribe(name)?;
-            return self.subscribe(name, start, options);
+            true => drop(self.unsubscribe(name)?),
+            false => {}
         }
-        self.subscription(name)
+        self.subscribe(name, start, options)
     }
 
     /// Returns the subscription of a name.

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use spikelet_storage::{Delivery, Lsn};
 
 use super::change::ChangeBatch;
 use super::options::{ChangeOptions, Start};
-use super::stream::ChangeStream;
+use super::stream::{ChangeStream, ITERATED};
 use crate::engine::catalog::{Catalog, DeclaredSubscription};
 use crate::engine::core::NamespaceCore;
 use crate::expression::Expression;
@@ -15,6 +16,8 @@ use crate::{Error, Result};
 
 /// A consumer that has passed over this many log sequence numbers without a change notes its position.
 const PASSED_OVER: u64 = 4_096;
+/// How often one that waits looks whether it has.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// A durable, named subscription. Changes are kept until each of its shares has acknowledged them.
 #[derive(Clone)]
@@ -109,10 +112,18 @@ impl Consumer {
     ///
     /// # Errors
     /// As for [`ChangeStream::next_batch`].
-    pub fn next_batch(&mut self, most: usize, wait: std::time::Duration) -> Result<ChangeBatch> {
-        let batch = self.stream.next_batch(most, wait)?;
-        self.note(&batch)?;
-        Ok(batch)
+    pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
+        let until = Instant::now().checked_add(wait);
+        loop {
+            let left = until.map_or(Duration::MAX, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            let batch = self.stream.next_batch(most, left.min(NOTED_EVERY))?;
+            self.note(&batch)?;
+            if !batch.is_empty() || left <= NOTED_EVERY {
+                return Ok(batch);
+            }
+        }
     }
 
     /// Polls for the next changes: as [`ChangeStream::poll_batch`].
@@ -215,11 +226,7 @@ impl Iterator for Consumer {
     type Item = Result<ChangeBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.stream.next();
-        if let Some(Ok(batch)) = &batch {
-            self.shown = batch.position;
-        }
-        batch
+        Some(self.next_batch(ITERATED, Duration::MAX))
     }
 }
 

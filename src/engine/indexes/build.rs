@@ -84,13 +84,15 @@ impl IndexBuild {
         self.cancelled.store(true, Ordering::Relaxed);
         let core = Arc::clone(&self.core);
         let index = self.index.clone();
+        let is_kept = |index: Arc<Index>| {
+            core.indexes
+                .all()
+                .iter()
+                .any(|known| Arc::ptr_eq(known, &index))
+        };
         match self.wait() {
             Err(Error::Forbidden(_)) => Ok(()),
-            Err(error)
-                if index.is_some_and(|index| core.indexes.by_name(&index.name()).is_some()) =>
-            {
-                Err(error)
-            }
+            Err(error) if index.is_some_and(is_kept) => Err(error),
             _ => Ok(()),
         }
     }
@@ -166,9 +168,10 @@ impl NamespaceCore {
             }
             Err(error) => {
                 // A store that is closed meanwhile keeps the declaration: the next opening builds it.
-                match self.drop_index(&index.name()) {
-                    Ok(()) | Err(Error::IndexNotFound(_)) => {}
-                    Err(_) => index.set_state(IndexState::Dropped),
+                // By now another index may have its name.
+                let dropped = self.drop_index_that(|known| std::ptr::eq(known, index));
+                if dropped.is_err() {
+                    index.set_state(IndexState::Dropped);
                 }
                 Err(error)
             }
@@ -214,7 +217,7 @@ impl NamespaceCore {
         index.check_sharded(None, record)?;
         index.entries_of(record, &facts, &mut entries)?;
         for entry in entries.iter() {
-            self.insert_entry(index, entry)?;
+            self.insert_entry(index, entry, &|_, _| None)?;
         }
         Ok(())
     }

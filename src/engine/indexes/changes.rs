@@ -12,7 +12,7 @@ use super::super::core::{NamespaceCore, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, GUARDS, IndexRule};
-use crate::record::{Metadata, OwnedBins, RecordView, SHARD_OF, ShardRole, parse_with_role};
+use crate::record::{Key, Metadata, OwnedBins, RecordView, SHARD_OF, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
 /// How many entries are looked at between two looks at the index.
@@ -29,13 +29,19 @@ pub(in crate::engine) struct IndexChanges(
 #[derive(Debug)]
 struct IndexChange {
     index: Arc<Index>,
-    /// Entries that the version before has not. Where they have to go again, one that was there already goes with them: it was
-    /// left over, since no other writer gives the record entries.
+    /// Entries that the version before has not, or all where that has expired. Where they have to go again, one that was there
+    /// already goes with them: it was left over, since no other writer gives the record entries.
     added: EntryList,
     removed: EntryList,
 }
 
 impl IndexChanges {
+    /// Whether an entry is among the added ones of an index.
+    fn adds(&self, index: &Arc<Index>, entry: &[u8]) -> bool {
+        let mut of_index = self.0.iter();
+        of_index.any(|change| Arc::ptr_eq(&change.index, index) && change.added.contains(entry))
+    }
+
     /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
         for change in &self.0 {
@@ -53,6 +59,17 @@ impl IndexChanges {
                 .iter()
                 .for_each(|entry| change.index.remove(entry));
         }
+    }
+}
+
+/// Whether an entry of another record leaves its key to the caller, where the caller has that record locked; else `None`.
+pub(super) type OfMember<'m> = dyn Fn(&Digest, &[u8]) -> Option<Result<()>> + 'm;
+
+fn not_unique(index: &Index, other: &Digest, key: Option<Key<'_>>) -> Error {
+    let key = key.map_or_else(|| other.to_string(), |key| key.bare());
+    Error::NotUnique {
+        index: index.name().as_ref().into(),
+        other: key.into(),
     }
 }
 
@@ -123,14 +140,19 @@ impl NamespaceCore {
     /// [`Error::NotUnique`], [`Error::IndexMemory`], a key that is too long: nothing was changed.
     pub(in crate::engine) fn change_indexes<'c, 'n: 'c, 'v: 'c>(
         &self,
-        locked: impl Iterator<Item = (&'c RecordLock<'n>, &'c Change<'v>)>,
+        locked: impl Iterator<Item = (&'c RecordLock<'n>, &'c Change<'v>)> + Clone,
     ) -> Result<IndexChanges> {
         let mut changes = IndexChanges::default();
         let all = self.indexes.all();
-        for (lock, change) in locked {
+        let member = |other: &Digest| {
+            let mut members = locked.clone();
+            members.find_map(|(lock, change)| (lock.digest() == other).then_some(change))
+        };
+        for (lock, change) in locked.clone() {
             let changed = ChangedRecord::of(lock, change).and_then(|versions| {
-                all.iter()
-                    .try_for_each(|index| self.change_index(index, &versions, &mut changes))
+                all.iter().try_for_each(|index| {
+                    self.change_index(index, &versions, &member, &mut changes)
+                })
             });
             if let Err(error) = changed {
                 changes.finish(false);
@@ -140,10 +162,12 @@ impl NamespaceCore {
         Ok(changes)
     }
 
-    fn change_index(
+    /// `member`: the change of another record that the caller has locked.
+    fn change_index<'c, 'v: 'c>(
         &self,
         index: &Arc<Index>,
         versions: &ChangedRecord<'_>,
+        member: &dyn Fn(&Digest) -> Option<&'c Change<'v>>,
         changes: &mut IndexChanges,
     ) -> Result<()> {
         let old = versions.old.as_ref();
@@ -153,11 +177,12 @@ impl NamespaceCore {
         if let Some((_, new)) = new.filter(|(_, new)| new.role == ShardRole::Root) {
             index.check_sharded(old.map(|(_, old)| old.record), new.record)?;
         }
-        // Another record may have taken the key since this one expired.
-        let may_be_taken = index.definition.unique
-            && old.is_some_and(|(entry, _)| expired(entry, self.clock.now_ms()));
+        // An index that was filled since this record expired has no entries of it, and another record may have taken its key.
+        let is_over = old.is_some_and(|(entry, _)| {
+            entry.void_time() != 0 && expired(entry, self.clock.now_ms())
+        });
         if let (Some((_, old)), Some((_, new))) = (old, new)
-            && !may_be_taken
+            && !is_over
             && old.is_of_same(new)
             && index.is_same_in(old.record, new.record)
         {
@@ -185,17 +210,20 @@ impl NamespaceCore {
                 index.entries_of_role(*role, *record, &facts, &mut after)?;
             }
         }
-        let checked = if may_be_taken {
-            after.clone()
-        } else {
-            EntryList::default()
-        };
+        let all = is_over.then(|| after.clone());
         let (removed, added) = EntryList::differences(before, after);
+        let added = all.unwrap_or(added);
+        let of_member = |other: &Digest, entry: &[u8]| match member(other)? {
+            Change::Put(version) if changes.adds(index, entry) => {
+                let key = version.key.and_then(|key| Key::from_stored(key).ok());
+                Some(Err(not_unique(index, other, key)))
+            }
+            _ => Some(Ok(())),
+        };
         let inserted = match GUARDS.keep(IndexRule::AddedBefore) {
             true => added
                 .iter()
-                .chain(checked.iter())
-                .try_for_each(|entry| self.insert_entry(index, entry)),
+                .try_for_each(|entry| self.insert_entry(index, entry, &of_member)),
             false => Ok(()),
         };
         if !GUARDS.keep(IndexRule::RemovedAfter) {
@@ -235,22 +263,37 @@ impl NamespaceCore {
     }
 
     /// Adds an entry that a record is about to have.
-    pub(super) fn insert_entry(&self, index: &Index, entry: &[u8]) -> Result<()> {
+    pub(super) fn insert_entry(
+        &self,
+        index: &Index,
+        entry: &[u8],
+        of_member: &OfMember<'_>,
+    ) -> Result<()> {
         self.indexes.check_memory(index)?;
         match index.definition.unique {
             false => index.insert(entry),
-            true => {
-                index.insert_unique(entry, |other, known| self.check_free(index, other, known))?;
-            }
+            true => index.insert_unique(entry, |other, known| {
+                self.check_free(index, other, known, of_member)
+            })?,
         }
         Ok(())
     }
 
     /// Refuses a key if the record of another entry has it. Where a writer has that record locked, so that it may get the key
     /// or lose it, the answer is that it is busy: two writers who waited for each other would wait for ever.
-    fn check_free(&self, index: &Index, digest: &Digest, entry: &[u8]) -> Result<()> {
+    fn check_free(
+        &self,
+        index: &Index,
+        digest: &Digest,
+        entry: &[u8],
+        of_member: &OfMember<'_>,
+    ) -> Result<()> {
+        let taken = || Err(not_unique(index, digest, self.stored_key(digest)));
         if self.has_entry(index, digest, entry)? {
-            return Err(self.not_unique(index, digest));
+            return taken();
+        }
+        if let Some(is_free) = of_member(digest, entry) {
+            return is_free;
         }
         let _locked = self
             .storage
@@ -264,7 +307,7 @@ impl NamespaceCore {
                 }
             })?;
         match self.has_entry(index, digest, entry)? {
-            true => Err(self.not_unique(index, digest)),
+            true => taken(),
             false => Ok(()),
         }
     }
@@ -308,14 +351,6 @@ impl NamespaceCore {
         read(record, &facts, &entries)
     }
 
-    fn not_unique(&self, index: &Index, other: &Digest) -> Error {
-        let key = self.stored_key(other).map(|key| key.bare());
-        Error::NotUnique {
-            index: index.name().as_ref().into(),
-            other: key.unwrap_or_else(|| other.to_string()).into(),
-        }
-    }
-
     /// Removes the entries of records that a truncation has removed.
     pub(in crate::engine) fn clean_indexes(&self, what: Truncate) {
         if !self.indexes.any() {
@@ -345,7 +380,6 @@ impl NamespaceCore {
             range.start = Bound::Excluded(last.into());
             for entry in entries.iter() {
                 let (_, digest) = split_entry(entry);
-                // One that has expired and is there has its entries: a write over it does not add them again.
                 if let Ok(false) = self.is_entry(index, &digest, entry, |_| true) {
                     self.clean_entry(index, entry);
                 }

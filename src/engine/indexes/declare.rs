@@ -74,22 +74,34 @@ impl NamespaceCore {
         })
     }
 
-    /// Forgets an index.
-    pub(in crate::engine) fn drop_index(&self, name: &str) -> Result<()> {
-        let _declaring = self.indexes.declaring.lock();
-        let Some(index) = self.indexes.by_name(name) else {
-            return Err(Error::IndexNotFound(name.into()));
+    /// Forgets the index of a name; with `set`, unless it is another set's.
+    pub(in crate::engine) fn drop_index(&self, name: &str, set: Option<&str>) -> Result<()> {
+        let is_of = |known: &Index| match (set, known.set.as_deref()) {
+            (Some(set), Some(of)) => set == of,
+            _ => true,
         };
+        match self.drop_index_that(|known| *known.name() == *name && is_of(known))? {
+            true => Ok(()),
+            false => Err(Error::IndexNotFound(name.into())),
+        }
+    }
+
+    /// Forgets the index for which `is_it` holds. False: there is none.
+    pub(super) fn drop_index_that(&self, is_it: impl Fn(&Index) -> bool) -> Result<bool> {
+        let _declaring = self.indexes.declaring.lock();
         let all = self.indexes.all();
+        let Some(index) = all.iter().find(|known| is_it(known)) else {
+            return Ok(false);
+        };
         let list: Vec<_> = all
             .iter()
-            .filter(|known| !Arc::ptr_eq(known, &index))
+            .filter(|known| !Arc::ptr_eq(known, index))
             .cloned()
             .collect();
         self.declare_indexes(&list)?;
         index.set_state(IndexState::Dropped);
         self.indexes.replace(list);
-        Ok(())
+        Ok(true)
     }
 
     /// The index of a name, as far as it can be asked.

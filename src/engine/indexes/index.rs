@@ -179,6 +179,17 @@ impl Index {
         }
     }
 
+    /// Refuses to answer from an index that was dropped: no write changes it any more.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`].
+    pub(in crate::engine) fn check_kept(&self) -> Result<()> {
+        match self.state() {
+            IndexState::Dropped => Err(Error::IndexNotFound(self.name().as_ref().into())),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn set_state(&self, state: IndexState) {
         if state == IndexState::Ready {
             let took = self.begun.elapsed().as_millis() as u64;

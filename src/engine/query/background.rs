@@ -225,7 +225,7 @@ impl Query {
             ));
         }
         let operations: Vec<Operation> = operations.into_iter().collect();
-        if !Checked::new(&operations, Mode::empty())?.is_write() {
+        if !Checked::new(&operations, Mode::of(policy.write.replaces()))?.is_write() {
             return Err(Error::parameter(
                 "none of the operations writes, and nobody would see what they read: ask the query for records",
             ));
@@ -367,7 +367,7 @@ impl Worker {
     fn write(&self, core: &Arc<NamespaceCore>, digest: &Digest, set_id: u16) -> Result<()> {
         let set_name = core.storage.set_name(set_id).unwrap_or_default();
         let policy = &self.policy.write;
-        let operations = Checked::new(&self.operations, Mode::empty())?;
+        let operations = Checked::new(&self.operations, Mode::of(policy.replaces()))?;
         let target = WriteTarget {
             digest: *digest,
             set_name: &set_name,

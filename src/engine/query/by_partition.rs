@@ -339,7 +339,10 @@ impl Query {
         let source = condition.map_or(QuerySource::Primary, |(index, _)| {
             QuerySource::Index(Arc::clone(index))
         });
-        let mut query = Self::new(&namespace.core, source, set_id, None).with_companions();
+        let core = &namespace.core;
+        let set_name = set_id.and_then(|id| core.storage.set_name(id));
+        let set = set_id.map(|id| (set_name.as_deref().unwrap_or_default(), Some(id)));
+        let mut query = Self::new(core, source, set, None).with_companions();
         if let Some((_, bound)) = condition {
             query.conditions.bound(bound.clone());
         }

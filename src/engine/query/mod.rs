@@ -78,7 +78,7 @@ pub use records::QueryRecords;
 pub struct Query {
     core: Arc<NamespaceCore>,
     source: QuerySource,
-    /// `None`: of all sets.
+    /// `None`: of all sets; [`NO_SET`]: of one that was not there when the query was made. See [`Query::set_id`].
     set_id: Option<u16>,
     /// The name of that set; empty for all sets.
     set_name: Box<str>,
@@ -92,71 +92,60 @@ pub struct Query {
     at_each: bool,
 }
 
+/// Stands for the number of a set that does not exist.
+const NO_SET: u16 = u16::MAX;
+
+/// A set that a query is of: its name, and its number if it exists.
+type QueriedSet<'a> = (&'a str, Option<u16>);
+
 /// Where records are found.
 #[derive(Clone, Debug)]
 enum QuerySource {
     Index(Arc<Index>),
     /// The primary index, in the order of digests.
     Primary,
-    /// A set in which nothing was ever written.
-    Nothing,
 }
 
 impl Query {
-    /// `set_id`: `Some(None)` for a set that does not exist, `None` for all sets.
+    /// `set`: `None` for all sets.
     pub(super) fn by_index(
         core: &Arc<NamespaceCore>,
         name: &str,
-        set_id: Option<Option<u16>>,
+        set: Option<QueriedSet<'_>>,
         filter: Option<&Expression>,
     ) -> Result<Self> {
         let index = core.readable_index(name)?;
-        let is_of_set = match set_id {
-            None => true,
-            Some(None) => index.set.is_none(),
-            Some(Some(id)) => index.is_of(id),
-        };
-        match (is_of_set, set_id) {
-            (true, set_id) if index.definition.of_records => Ok(Self::over_all(
-                core,
-                set_id.or_else(|| core.storage.set_id(index.set_name()).map(Some)),
-                filter,
-            )),
-            (false, _) => Err(Error::IndexNotFound(name.into())),
-            (true, Some(None)) => Ok(Self::new(core, QuerySource::Nothing, None, filter)),
-            (true, set_id) => Ok(Self::new(
-                core,
-                QuerySource::Index(index),
-                set_id.flatten(),
-                filter,
-            )),
+        if set.is_some_and(|(_, id)| !index.is_of(id.unwrap_or(NO_SET))) {
+            return Err(Error::IndexNotFound(name.into()));
         }
+        if !index.definition.of_records {
+            return Ok(Self::new(core, QuerySource::Index(index), set, filter));
+        }
+        let of_index = index.set.as_deref();
+        let of_index = of_index.map(|name| (name, core.storage.set_id(name)));
+        Ok(Self::over_all(core, set.or(of_index), filter))
     }
 
-    /// `set_id`: as for [`Query::by_index`].
+    /// `set`: as for [`Query::by_index`].
     pub(super) fn over_all(
         core: &Arc<NamespaceCore>,
-        set_id: Option<Option<u16>>,
+        set: Option<QueriedSet<'_>>,
         filter: Option<&Expression>,
     ) -> Self {
-        match set_id {
-            Some(None) => Self::new(core, QuerySource::Nothing, None, filter),
-            set_id => Self::new(core, QuerySource::Primary, set_id.flatten(), filter),
-        }
+        Self::new(core, QuerySource::Primary, set, filter)
     }
 
     fn new(
         core: &Arc<NamespaceCore>,
         source: QuerySource,
-        set_id: Option<u16>,
+        set: Option<QueriedSet<'_>>,
         filter: Option<&Expression>,
     ) -> Self {
-        let set_name = set_id.and_then(|id| core.storage.set_name(id));
         Self {
             core: Arc::clone(core),
             source,
-            set_id,
-            set_name: set_name.unwrap_or_default().into(),
+            set_id: set.map(|(_, id)| id.unwrap_or(NO_SET)),
+            set_name: set.map_or("", |(name, _)| name).into(),
             conditions: Conditions::default(),
             filter: filter.cloned(),
             descending: false,
@@ -164,6 +153,14 @@ impl Query {
             after: None,
             companions: false,
             at_each: false,
+        }
+    }
+
+    /// The number of its set; `None`: of all sets. A set that was not there when the query was made may be by now.
+    fn set_id(&self) -> Option<u16> {
+        match self.set_id {
+            Some(NO_SET) => self.core.storage.set_id(&self.set_name).or(self.set_id),
+            known => known,
         }
     }
 
@@ -396,13 +393,12 @@ impl Query {
             }
             QuerySource::Primary => {
                 self.conditions.check_none()?;
-                let entries = match self.set_id {
+                let entries = match self.set_id() {
                     Some(id) => self.core.storage.set_usage(id).0,
                     None => self.core.storage.sets().iter().map(|set| set.records).sum(),
                 };
                 (None, entries, Vec::new())
             }
-            QuerySource::Nothing => (None, 0, Vec::new()),
         };
         Ok(Explanation {
             index,

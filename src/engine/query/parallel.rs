@@ -70,10 +70,9 @@ impl Query {
             threads => threads,
         };
         Ok(match &self.source {
-            QuerySource::Nothing => ControlFlow::Continue(()),
             QuerySource::Primary => {
                 self.check_over_all()?;
-                let set = self.set_id.map(|id| (id, &*self.set_name));
+                let set = self.set_id().map(|id| (id, &*self.set_name));
                 let (filter, companions) = (self.filter.as_ref(), self.companions);
                 each_partition(threads, |partition| {
                     let mut read = |record: Result<ScannedRecord<'_>>| each(record);

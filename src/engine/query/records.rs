@@ -12,7 +12,7 @@ const PAGE: usize = 256;
 #[must_use = "records are read as they are taken"]
 pub struct QueryRecords {
     query: Query,
-    /// How many are still to be returned.
+    /// How many are still to be read.
     left: usize,
     page: std::vec::IntoIter<Result<QueriedRecord>>,
     is_over: bool,
@@ -29,8 +29,10 @@ impl QueryRecords {
     }
 
     fn read(&mut self) -> Result<Page<QueriedRecord>> {
-        let query = self.query.clone().limit(PAGE.min(self.left));
-        let page = query.records()?;
+        let most = PAGE.min(self.left);
+        let page = self.query.clone().limit(most).records()?;
+        // Damaged records without a place come beside these.
+        self.left -= most;
         match page.cursor() {
             Some(cursor) => self.query.after = Some(cursor.clone()),
             None => self.is_over = true,
@@ -44,14 +46,10 @@ impl Iterator for QueryRecords {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.left == 0 {
-                return None;
-            }
             if let Some(record) = self.page.next() {
-                self.left -= 1;
                 return Some(record);
             }
-            if self.is_over {
+            if self.is_over || self.left == 0 {
                 return None;
             }
             match self.read() {

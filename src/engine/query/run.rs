@@ -10,7 +10,7 @@ use super::super::activity::OperationKind;
 use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
 use super::standing::{EntrySearch, EntryStanding, MetRoots};
-use super::{Cursor, Page, Query, QuerySource};
+use super::{Cursor, NO_SET, Page, Query, QuerySource};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::{Error, Result};
 
@@ -109,12 +109,13 @@ impl Query {
         };
         match &self.source {
             QuerySource::Index(index) => format!("{order} {:?}", index.definition),
-            QuerySource::Primary | QuerySource::Nothing => format!("{order} primary"),
+            QuerySource::Primary => format!("{order} primary"),
         }
     }
 
     /// The rest of the ranges, behind the cursor.
     pub(super) fn rest_of(&self, index: &Index, mut ranges: EntryRanges) -> Result<EntryRanges> {
+        index.check_kept()?;
         if let Some(cursor) = &self.after {
             index.cut(
                 &mut ranges,
@@ -137,9 +138,9 @@ impl Query {
         self.core.activity.track(self.kind(), || {
             self.check_filter()?;
             match &self.source {
+                _ if self.set_id() == Some(NO_SET) => Ok(ControlFlow::Continue(())),
                 QuerySource::Index(index) => self.run_by_index(index, each),
                 QuerySource::Primary => self.run_over_all(each),
-                QuerySource::Nothing => Ok(ControlFlow::Continue(())),
             }
         })
     }
@@ -148,7 +149,7 @@ impl Query {
     pub(super) const fn kind(&self) -> OperationKind {
         match &self.source {
             QuerySource::Index(_) => OperationKind::Query,
-            QuerySource::Primary | QuerySource::Nothing => OperationKind::Scan,
+            QuerySource::Primary => OperationKind::Scan,
         }
     }
 
@@ -303,7 +304,7 @@ impl Query {
                 let by_companion = self.core.companions_fit(index, &asked, digest)?;
                 (!by_companion).then_some((index, asked))
             }
-            QuerySource::Primary | QuerySource::Nothing => None,
+            QuerySource::Primary => None,
         };
         let found = self.core.read_live(digest, |stored| {
             let fits = match &asked {
@@ -317,7 +318,7 @@ impl Query {
                     let standing = self.core.standing(search, None, at, scratch)?;
                     matches!(standing, EntryStanding::Shown(_))
                 }
-                None => self.set_id.is_none_or(|id| id == stored.set_id()),
+                None => self.set_id().is_none_or(|id| id == stored.set_id()),
             };
             Ok(fits.then(|| read(stored)))
         })?;
@@ -325,7 +326,7 @@ impl Query {
     }
 
     /// The search of an index for what the query asks of it.
-    pub(super) const fn search<'s>(
+    pub(super) fn search<'s>(
         &self,
         index: &'s Index,
         asked: &'s EntrySelection,
@@ -335,7 +336,7 @@ impl Query {
             index,
             asked,
             met,
-            set_id: self.set_id,
+            set_id: self.set_id(),
             descending: self.descending,
             at_each: self.at_each,
         }
@@ -406,7 +407,8 @@ impl Query {
         after: Option<&Digest>,
         each: Each<'_, B>,
     ) -> ControlFlow<B> {
-        let is_wanted = |id| self.set_id.is_none_or(|wanted| wanted == id);
+        let set_id = self.set_id();
+        let is_wanted = |id| set_id.is_none_or(|wanted| wanted == id);
         let mut damaged = Vec::new();
         let after = after.filter(|after| after.partition() == partition);
         let digests = self

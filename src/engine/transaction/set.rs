@@ -283,10 +283,11 @@ impl<'t> TransactionSet<'t> {
     /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns the record.
     pub(crate) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<OperateResult> {
         let digest = self.set.digest_of(key);
-        let found = if_there(self.read_results(policy, key, &digest, |_, _| Ok(())))?;
+        let found = self.read_at(None, key, &digest, |entry| Ok(entry.generation()))?;
         policy
-            .check(found.as_ref().map(|found| found.generation))
+            .check(found)
             .map_err(|error| self.set.about(key, error))?;
+        let found = if_there(self.read_results(policy, key, &digest, |_, _| Ok(())))?;
         Ok(found.unwrap_or_else(OperateResult::gone))
     }
 

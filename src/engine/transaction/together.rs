@@ -343,7 +343,9 @@ fn make_all(tx: &Transaction<'_>, writes: &[KnownWrite<'_>]) -> Result<Vec<Made>
     for (position, write) in writes.iter().enumerate() {
         match tx.in_set(write.set).and_then(|set| make(&set, write)) {
             Ok(result) => made.push(result),
-            Err(conflict @ Error::Conflict { .. }) => return Err(conflict),
+            Err(error @ (Error::Conflict { .. } | Error::TransactionLimit { .. })) => {
+                return Err(error);
+            }
             Err(error) => reasons.push((position, error)),
         }
     }
