@@ -76,6 +76,22 @@ fn the_cause_of_a_build_that_ended_early_is_reported_with_the_name() {
 }
 
 #[test]
+fn an_earlier_build_of_a_name_does_not_count_once_the_name_is_declared_anew() {
+    let (gate, running) = serve_with_gate();
+    let set = running.store.set("demo").unwrap();
+    set.put(1, [("n", 1)]).unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    assert_eq!(wire.info(CREATE), ["ok"]);
+    until(|| gate.is_reached.load(Ordering::Relaxed));
+    // Both builds wait; the first is cancelled.
+    assert_eq!(wire.info(&format!("{DELETE}{CREATE}")), ["ok"; 2]);
+    gate.open();
+    until(|| wire.info("sindex-list\n")[0].ends_with("state=RW"));
+    let told = wire.info(&format!("{DELETE}sindex/test/by_n\n"));
+    assert_eq!(told, ["ok", "ERROR:201:no index"]);
+}
+
+#[test]
 fn a_query_by_an_index_that_is_being_built_is_answered_203() {
     let (gate, running) = serve_with_gate();
     let set = running.store.set("demo").unwrap();
