@@ -21,7 +21,8 @@ pub(crate) use model::{Mutex, RwLock};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic;
 
-/// Wakes the calling thread, which parks until then.
+/// Wakes the calling thread, which parks until then. Each thread has one, so that a list of wakers knows the one that comes
+/// again.
 pub(crate) fn waker_of_this_thread() -> Waker {
     struct Unpark(Thread);
 
@@ -31,7 +32,11 @@ pub(crate) fn waker_of_this_thread() -> Waker {
         }
     }
 
-    Waker::from(Arc::new(Unpark(thread::current())))
+    thread_local! {
+        static OWN: Waker = Waker::from(Arc::new(Unpark(thread::current())));
+    }
+    let own = OWN.try_with(Waker::clone);
+    own.unwrap_or_else(|_| Waker::from(Arc::new(Unpark(thread::current()))))
 }
 
 #[cfg(shuttle)]

@@ -478,7 +478,7 @@ impl NamespaceCore {
 
     #[inline(never)]
     fn publish_indexed(&self, lock: RecordLock<'_>, change: &Change<'_>) -> Result<Option<Lsn>> {
-        let changes = self.change_indexes([(&lock, change)].into_iter())?;
+        let changes = self.change_indexes([(&lock, Some(change))].into_iter())?;
         let published = match GUARDS.keep(IndexRule::RemovedUnderLock) {
             true => lock.apply_then(change, |is_published| changes.finish(is_published)),
             false => lock.apply(change).inspect(|_| changes.finish(true)),

@@ -258,9 +258,8 @@ impl NamespaceCore {
         if !self.indexes.any() {
             return Ok(self.storage.apply_members(members, None::<fn(bool)>));
         }
-        let changed = members.iter();
-        let changed = changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?)));
-        let indexes = self.change_indexes(changed)?;
+        let members_and_changes = members.iter().map(|(lock, change)| (lock, change.as_ref()));
+        let indexes = self.change_indexes(members_and_changes)?;
         let done = |is_published| indexes.finish(is_published);
         Ok(self.storage.apply_members(members, Some(done)))
     }

@@ -428,7 +428,8 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         new
     }
 
-    /// Returns the states of the edges of a group that was refused. Where lists have some of a record's keys, its ends are looked at.
+    /// Returns the states of the edges of a group that was refused. Each end at a record whose lists have some of its keys costs
+    /// a read.
     fn states(
         &self,
         edges: &[&BulkEdge<'_>],

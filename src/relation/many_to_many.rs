@@ -119,7 +119,7 @@ impl RelationEnd {
         }
     }
 
-    /// Returns what belongs to this end, of a thing for each.
+    /// Returns the one of a pair that belongs to this end.
     const fn of<T>(self, [source, target]: &[T; 2]) -> &T {
         match self {
             Self::Source => source,

@@ -95,7 +95,7 @@ pub(crate) struct Gauge(Counted);
 pub(crate) type Counted = Arc<()>;
 
 impl Gauge {
-    /// Counts one more, unless there are `most`.
+    /// Counts one more, unless there are `most`. Of two at one moment, both may be refused the last place.
     pub(crate) fn enter(&self, most: u64) -> Option<Counted> {
         let counted = Arc::clone(&self.0);
         (self.get() <= most).then_some(counted)

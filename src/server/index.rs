@@ -64,6 +64,8 @@ struct BuildTable {
 impl Builds {
     /// Takes a build over, whose end [`Builds::note_ended`] notes.
     pub(crate) fn begin(&self, name: &str, build: IndexBuild) {
+        // The failure of an earlier build of this name is logged.
+        self.note_ended();
         let mut table = self.0.lock();
         table.failed.remove(name);
         table.under_way.retain(|(known, _)| known != name);

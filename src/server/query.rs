@@ -91,8 +91,8 @@ pub(crate) enum QueryStep {
     Done,
 }
 
-/// Whether a record that a query met counts as done: it may be gone, or not asked for, or not readable as it was asked
-/// for. An error is the code with which the query ends.
+/// True: the record is done. False: it is gone, not asked for, or not readable as it was asked for. An error is the code
+/// with which the query ends.
 type Visited = Result<bool, u8>;
 
 impl WireQuery {
@@ -171,6 +171,10 @@ impl WireQuery {
                 }
             };
             records += 1;
+            // Before the change, which may take long: other queries of the user go by this count.
+            if self.is_change() {
+                self.pace.count();
+            }
             let visited = match &mut self.work {
                 QueryWork::Project(projection, mode) => {
                     self.records
@@ -179,7 +183,7 @@ impl WireQuery {
                 QueryWork::Stream(stream) => self.records.send_to(stream, &digest, out),
                 QueryWork::Change(change) => Ok(self.records.change(change, &digest)),
             };
-            if visited == Ok(true) || self.is_change() {
+            if visited == Ok(true) && !self.is_change() {
                 self.pace.count();
             }
             match visited {

@@ -43,7 +43,7 @@ impl AnswerHeader {
         }
     }
 
-    /// Appends the answer to a request that is not executed: of a row of a batch, or row 0. Returns its code.
+    /// Appends an answer with a code alone, for this row of a batch; 0: of a single request. Returns the code.
     pub(crate) fn refuse_row(row: u32, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
         let answer = Self::code(code);
         Self { row, ..answer }.write(out);

@@ -77,7 +77,7 @@ fn an_operation_in_the_background_leaves_a_unique_key_to_one_record() {
         .unwrap();
     assert_eq!((done.written, done.failed), (1, 4));
     assert_eq!(namespace(&store).indexes().remove(0).entries, 5);
-    // same key again by update closure and replace
+    // Each record may be replaced with the key that it has.
     let replace = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
     for i in 0..5 {
         let u = set.get(i).unwrap().unwrap().get("u").unwrap();

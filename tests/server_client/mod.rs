@@ -189,7 +189,12 @@ impl Wire {
 
 /// Waits for what other threads do.
 pub fn until(mut done: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !done() {
+        assert!(
+            std::time::Instant::now() < end,
+            "it has not come within a minute"
+        );
         std::thread::yield_now();
     }
 }

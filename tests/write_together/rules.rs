@@ -115,6 +115,15 @@ fn a_member_takes_the_key_that_another_has_lost_by_expiry() {
     taken.unwrap();
     let by_name = |name| accounts.query("by_name").unwrap().eq(name).count().unwrap();
     assert_eq!((by_name("a"), by_name("b")), (1, 1));
+    // So does one beside a deletion that finds nothing.
+    accounts.put_with(&soon, "carol", [("name", "c")]).unwrap();
+    clock.advance_ms(5_000);
+    let taken = store.write_together(|writes| {
+        writes.delete(&accounts, "carol");
+        writes.put(&accounts, "dave", [("name", "c")]);
+    });
+    taken.unwrap();
+    assert_eq!(by_name("c"), 1);
 }
 
 #[test]

@@ -140,7 +140,7 @@ impl NamespaceCore {
     /// [`Error::NotUnique`], [`Error::IndexMemory`], a key that is too long: nothing was changed.
     pub(in crate::engine) fn change_indexes<'c, 'n: 'c, 'v: 'c>(
         &self,
-        locked: impl Iterator<Item = (&'c RecordLock<'n>, &'c Change<'v>)> + Clone,
+        locked: impl Iterator<Item = (&'c RecordLock<'n>, Option<&'c Change<'v>>)> + Clone,
     ) -> Result<IndexChanges> {
         let mut changes = IndexChanges::default();
         let all = self.indexes.all();
@@ -149,6 +149,7 @@ impl NamespaceCore {
             members.find_map(|(lock, change)| (lock.digest() == other).then_some(change))
         };
         for (lock, change) in locked.clone() {
+            let Some(change) = change else { continue };
             let changed = ChangedRecord::of(lock, change).and_then(|versions| {
                 all.iter().try_for_each(|index| {
                     self.change_index(index, &versions, &member, &mut changes)
@@ -162,12 +163,12 @@ impl NamespaceCore {
         Ok(changes)
     }
 
-    /// `member`: the change of another record that the caller has locked.
+    /// `member`: the change of another record that the caller has locked, `Some(None)` if it stays as it is.
     fn change_index<'c, 'v: 'c>(
         &self,
         index: &Arc<Index>,
         versions: &ChangedRecord<'_>,
-        member: &dyn Fn(&Digest) -> Option<&'c Change<'v>>,
+        member: &dyn Fn(&Digest) -> Option<Option<&'c Change<'v>>>,
         changes: &mut IndexChanges,
     ) -> Result<()> {
         let old = versions.old.as_ref();
@@ -214,7 +215,7 @@ impl NamespaceCore {
         let (removed, added) = EntryList::differences(before, after);
         let added = all.unwrap_or(added);
         let of_member = |other: &Digest, entry: &[u8]| match member(other)? {
-            Change::Put(version) if changes.adds(index, entry) => {
+            Some(Change::Put(version)) if changes.adds(index, entry) => {
                 let key = version.key.and_then(|key| Key::from_stored(key).ok());
                 Some(Err(not_unique(index, other, key)))
             }

@@ -195,7 +195,8 @@ impl Index {
             let took = self.begun.elapsed().as_millis() as u64;
             self.built_in_ms.store(took, Ordering::Relaxed);
         }
-        self.state.store(state as u8, Ordering::Release);
+        // A build that ends beside a drop does not bring the index back.
+        self.state.fetch_max(state as u8, Ordering::AcqRel);
     }
 
     /// How many partitions have been built, and of how many.

@@ -98,14 +98,14 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         self
     }
 
-    /// Only edges with this sort key.
+    /// Only edges with this sort key. Replaces an earlier range.
     pub fn equal(mut self, sort_key: &str) -> Self {
         let equal = Bound::Included(Value::from(sort_key));
         self.range = (equal.clone(), equal);
         self
     }
 
-    /// Only edges whose sort key begins with this text: `2020-07` finds a month's.
+    /// Only edges whose sort key begins with this text: `2020-07` finds a month's. Replaces an earlier range.
     pub fn begins_with(mut self, prefix: &str) -> Self {
         let end = match &*behind(prefix) {
             "" => Bound::Unbounded,
@@ -126,7 +126,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
     /// [`EdgeQuery::equal`], [`EdgeQuery::begins_with`], [`EdgeQuery::between`] and [`EdgeQuery::less_than`], if one is asked
     /// for.
     pub fn at_least(mut self, sort_key: &str) -> Self {
-        if value_of(self.range.0.as_ref()).is_none_or(|first| first.as_str() <= Some(sort_key)) {
+        if value_of(self.range.0.as_ref()).is_none_or(|first| first.as_str() < Some(sort_key)) {
             self.range.0 = Bound::Included(sort_key.into());
         }
         self

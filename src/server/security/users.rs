@@ -131,6 +131,7 @@ impl Security {
             allowed.extend(networks);
         }
         let most = |quota: fn(&UserRole) -> u32| roles.iter().map(quota).max().unwrap_or(0);
+        let usage = Arc::clone(self.usage.lock().entry(name.into()).or_default());
         Ok(Account {
             name: name.into(),
             salt: *user.password.salt(),
@@ -139,7 +140,7 @@ impl Security {
             allowed,
             read_quota: most(|role| role.read_quota),
             write_quota: most(|role| role.write_quota),
-            usage: Arc::clone(self.usage.lock().entry(name.into()).or_default()),
+            usage,
             privileges: roles.into_iter().flat_map(|role| role.privileges).collect(),
         })
     }

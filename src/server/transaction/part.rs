@@ -26,8 +26,7 @@ pub(crate) enum TransactionPart {
 }
 
 impl TransactionPart {
-    /// Returns the role of a request. Only a read can verify, and only a write, not a
-    /// delete, can roll.
+    /// Returns the role of a request. Only a read can verify, and only a write, not a delete, can roll.
     pub(crate) fn of(message: &Message<'_>) -> Self {
         let Message { head, fields, .. } = message;
         let (verb, flags) = (head.verb(), head.info4);

@@ -82,7 +82,7 @@ pub struct DurableExtent {
 }
 
 /// More than a store can count to: a higher number was not written by one.
-pub(crate) const NUMBER_MAX: u64 = 1 << 56;
+pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 
 impl DeviceState {
     /// The size of the state on a device.

@@ -157,7 +157,7 @@ impl BlockHeader {
     }
 
     /// Whether a block of this size can have such a header.
-    fn fits(&self, block_bytes: u64) -> bool {
+    pub(crate) fn fits(&self, block_bytes: u64) -> bool {
         let is_inside = |ended: EndedBlock| can_hold(block_bytes, ended.units, ended.entries);
         self.sequence <= NUMBER_MAX && self.ended.is_none_or(is_inside)
     }

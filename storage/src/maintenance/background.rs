@@ -31,7 +31,7 @@ const TOMBSTONES_MIN: u64 = 1 << 16;
 /// When space is short, looking at tombstones takes at most one part in this many of the thread's time, and
 /// half of that after each look in vain, until the rest is this long: a follower or a reader may have gone.
 const PRESSED_SHARE: u32 = 8;
-const VAIN_LOOKS_MAX: u32 = 12;
+const VAIN_LOOKS_MAX: u32 = 14;
 const LOOK_REST_MAX: Duration = Duration::from_secs(60);
 
 impl Core {
@@ -121,17 +121,30 @@ impl Core {
         self.index.len().saturating_sub(self.sets.records())
     }
 
-    /// The work left to an idle store once no closed block is worth emptying. Returns whether there was any.
+    /// The work left to an idle store once no closed block is worth emptying. Returns whether there was any, or is to be.
     fn tidy_idle(&self, rhythm: &mut Rhythm, now: Instant) -> bool {
-        if self.retry_stuck(false) {
-            // A record may be locked for long.
-            rhythm.quiet_since = now;
-            return true;
-        }
         // Closed blocks are emptied before older versions are looked for.
-        if self.tidy_log().unwrap_or(false) {
-            return true;
+        self.tidy_log().unwrap_or(false)
+            || self.tidy_tombstones(rhythm)
+            || self.retry_locked(rhythm, now)
+    }
+
+    /// Has blocks tried again of which a record was locked: ever more seldom, since it may be locked for long. Returns whether there
+    /// is one.
+    fn retry_locked(&self, rhythm: &mut Rhythm, now: Instant) -> bool {
+        if now < rhythm.next_retry {
+            let mut blocks = self.log.blocks();
+            return blocks.any(|(_, block)| block.is_stuck() && !block.is_stuck_for_long());
         }
+        let retried = self.retry_stuck(false);
+        if retried {
+            rhythm.next_retry = later(now, rhythm.retry_rest);
+            rhythm.retry_rest = LOOK_REST_MAX.min(2 * rhythm.retry_rest);
+        }
+        retried
+    }
+
+    fn tidy_tombstones(&self, rhythm: &mut Rhythm) -> bool {
         let entries = self.index.len();
         rhythm.tombstones_kept = rhythm.tombstones_kept.min(self.tombstones());
         // A look at the tombstones costs as much as there are entries.
@@ -155,6 +168,9 @@ struct Rhythm {
     look_rest: Duration,
     /// Such looks in a row that found nothing, while nothing was written or given back.
     vain_looks: u32,
+    /// When blocks with locked records are tried again, and the rest after that.
+    next_retry: Instant,
+    retry_rest: Duration,
     /// When emptied blocks are given back, however few they are.
     next_checkpoint: Instant,
     /// The last number in the log, and since when it has been that.
@@ -177,6 +193,8 @@ impl Rhythm {
             looked: now,
             look_rest: Duration::ZERO,
             vain_looks: 0,
+            next_retry: now,
+            retry_rest: IDLE_AFTER,
             next_checkpoint: now,
             last_lsn: 0,
             quiet_since: now,
@@ -193,6 +211,7 @@ impl Rhythm {
             self.quiet_since = now;
             self.is_tidy = false;
             self.vain_looks = 0;
+            self.retry_rest = IDLE_AFTER;
         }
         now >= self.quiet_since + IDLE_AFTER
     }

@@ -23,7 +23,7 @@ use crate::image::ChainPart;
 use crate::index::{DigestIndex, IndexSlot};
 use crate::location::Location;
 use crate::log::Log;
-use crate::log::block::{BlockHeader, BlockPhase, BlockUse, EndedBlock};
+use crate::log::block::{BlockHeader, BlockPhase, BlockUse, EndedBlock, can_hold};
 use crate::log::volume::Volume;
 use crate::options::{OpeningProgress, OpeningStep};
 use crate::recovery::Recovered;
@@ -378,6 +378,9 @@ fn decode<'a>(
             ended: EndedBlock::from_words([reader.u64()?, reader.u64()?]),
             holds_copies: reader.array()? == [1],
         };
+        if !header.fits(volume.block_bytes()) || !can_hold(volume.block_bytes(), filled_units, 0) {
+            return Err(io::Error::other("it says what no block can hold"));
+        }
         blocks.push((volume, header, filled_units));
     }
     let mut chains = Vec::new();
