@@ -82,3 +82,15 @@ mod model {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::waker_of_this_thread;
+
+    #[test]
+    fn a_thread_has_one_waker() {
+        let other = std::thread::spawn(waker_of_this_thread).join().unwrap();
+        assert!(waker_of_this_thread().will_wake(&waker_of_this_thread()));
+        assert!(!waker_of_this_thread().will_wake(&other));
+    }
+}

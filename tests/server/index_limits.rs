@@ -62,14 +62,20 @@ fn serve_with_gate() -> (Arc<Gate>, Running) {
 const CREATE: &str = "sindex-create:namespace=test;set=demo;indexname=by_n;bin=n;type=numeric\n";
 const DELETE: &str = "sindex-delete:namespace=test;indexname=by_n\n";
 
-#[test]
-fn the_cause_of_a_build_that_ended_early_is_reported_with_the_name() {
+/// A server whose build of an index waits at the gate.
+fn building() -> (Arc<Gate>, Running, Wire) {
     let (gate, running) = serve_with_gate();
     let set = running.store.set("demo").unwrap();
     set.put(1, [("n", 1)]).unwrap();
     let mut wire = Wire::to(running.handle.addr());
     assert_eq!(wire.info(CREATE), ["ok"]);
     until(|| gate.is_reached.load(Ordering::Relaxed));
+    (gate, running, wire)
+}
+
+#[test]
+fn the_cause_of_a_build_that_ended_early_is_reported_with_the_name() {
+    let (gate, _running, mut wire) = building();
     assert_eq!(wire.info(DELETE), ["ok"]);
     gate.open();
     until(|| wire.info("sindex/test/by_n\n")[0].ends_with("the build of the index was cancelled"));
@@ -77,12 +83,7 @@ fn the_cause_of_a_build_that_ended_early_is_reported_with_the_name() {
 
 #[test]
 fn an_earlier_build_of_a_name_does_not_count_once_the_name_is_declared_anew() {
-    let (gate, running) = serve_with_gate();
-    let set = running.store.set("demo").unwrap();
-    set.put(1, [("n", 1)]).unwrap();
-    let mut wire = Wire::to(running.handle.addr());
-    assert_eq!(wire.info(CREATE), ["ok"]);
-    until(|| gate.is_reached.load(Ordering::Relaxed));
+    let (gate, _running, mut wire) = building();
     // Both builds wait; the first is cancelled.
     assert_eq!(wire.info(&format!("{DELETE}{CREATE}")), ["ok"; 2]);
     gate.open();

@@ -259,8 +259,8 @@ pub unsafe trait Device: Send + Sync + Debug {
 
 /// What the tests of the devices share.
 #[cfg(test)]
-mod testing {
-    use super::{Device, Header, Member};
+pub(crate) mod testing {
+    use super::{Device, HEADER_BYTES, Header, Member, SMALL_BLOCK_BYTES};
 
     pub(super) fn header(max_bytes: u64) -> Header {
         Header {
@@ -274,6 +274,14 @@ mod testing {
             max_bytes,
             block_bytes: super::BLOCK_BYTES,
             created_unix_ms: 5,
+        }
+    }
+
+    /// The header of a device with this many small blocks.
+    pub(crate) fn header_of_small(blocks: u64) -> Header {
+        Header {
+            block_bytes: SMALL_BLOCK_BYTES,
+            ..header(HEADER_BYTES + blocks * SMALL_BLOCK_BYTES)
         }
     }
 

@@ -81,7 +81,7 @@ pub struct DurableExtent {
     pub entries: u32,
 }
 
-/// More than a store can count to: a higher number was not written by one.
+/// The highest number of an entry, which has 48 bits. Blocks, states and tenancies are counted to less.
 pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 
 impl DeviceState {

@@ -20,7 +20,7 @@
 
 use crate::bytes::{seal, unseal};
 use crate::device::{BLOCK_BYTES, HEADER_BYTES, NUMBER_MAX, SMALL_BLOCK_BYTES};
-use crate::entry::Lsn;
+use crate::entry::{LSN_BITS, Lsn};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::directory::directory_bytes;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -36,6 +36,8 @@ pub(crate) const ENTRIES_AT: u64 = 1024;
 pub(crate) const fn entry_units_max(block_bytes: u64) -> u32 {
     ((block_bytes - ENTRIES_AT - 64 - 512) / UNIT_BYTES) as u32
 }
+
+const _: () = assert!(NUMBER_MAX == (1 << LSN_BITS) - 1);
 
 /// Whether a block can hold this many entries, up to this unit of it, and their directory.
 pub(crate) fn can_hold(block_bytes: u64, units: u32, entries: u32) -> bool {

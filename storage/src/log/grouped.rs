@@ -189,7 +189,8 @@ impl Log {
 #[cfg(all(test, not(shuttle), feature = "simulated"))]
 mod tests {
     use crate::core::Namespace;
-    use crate::device::{HEADER_BYTES, Header, Member, SMALL_BLOCK_BYTES, SimulatedDevice};
+    use crate::device::SimulatedDevice;
+    use crate::device::testing::header_of_small;
     use crate::digest::Digest;
     use crate::log::LANE_HINT;
     use crate::options::{Options, Storage};
@@ -227,18 +228,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_refused_group_takes_no_part_in_a_group_of_another_lane() {
-        let header = Header {
-            device_id: 77,
-            member: Member {
-                namespace: "test".into(),
-                index: 0,
-                count: 1,
-                key_hash: 0,
-            },
-            max_bytes: HEADER_BYTES + 32 * SMALL_BLOCK_BYTES,
-            block_bytes: SMALL_BLOCK_BYTES,
-            created_unix_ms: 1,
-        };
+        let header = header_of_small(32);
         let (device, namespace) = open(SimulatedDevice::without_staging(&header).unwrap());
         commit(&namespace, 0, &[(1, b"first")]).unwrap();
         // The write fails behind the members before the large one.

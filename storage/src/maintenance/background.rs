@@ -390,6 +390,7 @@ mod tests {
         let held = lock(0);
         let (mut rhythm, mut now) = (Rhythm::new(Duration::MAX), Instant::now());
         tick_for(&namespace, &mut rhythm, &mut now, 3);
+        assert_eq!(namespace.stats().traffic.moved_bytes, 0, "no copy of it");
         drop(held);
         for _ in 0..5 {
             tick_for(&namespace, &mut rhythm, &mut now, 1);

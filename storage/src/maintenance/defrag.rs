@@ -8,6 +8,7 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, IndexSlot};
 use crate::location::{Location, UNIT_BYTES};
+use crate::lock::HeldLocks;
 use crate::log::block::{BlockId, BlockPhase, BlockState, ENTRIES_AT};
 use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::space::SpacePurpose;
@@ -214,15 +215,23 @@ impl Core {
         let tag = header.digest.tag();
         let current = |slot: &IndexSlot| slot.location == location;
         let is_indexed = self.is_indexed(location, header, &guard);
+        // Who has it locked may be writing a delta against it where it is, unless it waits for space.
+        let may_move =
+            |held: &HeldLocks| !held.is_held(&header.digest) || held.is_resting(&header.digest);
         // Most are dead.
         let live = is_indexed.then(|| {
-            let partition = self.index.lock(&header.digest);
-            partition.find(tag, current).map(|at| partition.get(at))
+            let mut partition = self.index.lock(&header.digest);
+            let may_move = may_move(partition.held());
+            let at = partition.find(tag, current)?;
+            Some((partition.get(at), may_move))
         });
         let live = live.flatten();
-        let Some(old) = live.filter(|_| header.kind != EntryKind::Delta) else {
+        let Some((old, is_free)) = live.filter(|_| header.kind != EntryKind::Delta) else {
             return self.fold_chain_with(location, header, begun_at);
         };
+        if !is_free {
+            return Ok(0);
+        }
         let Some(entry) = whole() else {
             CoreCounters::add(&self.counters.damaged, 1);
             return Ok(0);
@@ -230,9 +239,7 @@ impl Core {
         let new = self.append_copy(header, entry.body(), begun_at)?;
         let replaced = {
             let mut partition = self.index.lock(&header.digest);
-            // Who has it locked may be writing a delta against it where it is, unless it waits for space.
-            let held = partition.held();
-            let may_move = !held.is_held(&header.digest) || held.is_resting(&header.digest);
+            let may_move = may_move(partition.held());
             let at = partition.find(tag, current).filter(|_| may_move);
             if let Some(at) = at {
                 partition.update(at, |slot| {
@@ -365,19 +372,9 @@ mod tests {
     #[cfg(feature = "simulated")]
     #[test]
     fn copies_behind_a_write_that_is_not_durable_are_found_where_an_opening_moves_them() {
-        use crate::device::{Header, Member, SimulatedDevice, read_state, write_state};
-        let header = Header {
-            device_id: 77,
-            member: Member {
-                namespace: "test".into(),
-                index: 0,
-                count: 1,
-                key_hash: 0,
-            },
-            max_bytes: HEADER_BYTES + BLOCKS * SMALL_BLOCK_BYTES,
-            block_bytes: SMALL_BLOCK_BYTES,
-            created_unix_ms: 1,
-        };
+        use crate::device::testing::header_of_small;
+        use crate::device::{SimulatedDevice, read_state, write_state};
+        let header = header_of_small(BLOCKS);
         let disk = Arc::new(SimulatedDevice::new(&header).unwrap());
         let namespace = open(Storage::Devices(vec![Arc::clone(&disk) as _]));
         let records = fill(&namespace);

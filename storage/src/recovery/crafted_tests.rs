@@ -1,9 +1,10 @@
 //! Values that no store has written, with checksums that hold: an opening may refuse them, and nothing panics.
 
 use crate::core::Namespace;
+use crate::device::testing::header_of_small;
 use crate::device::{
-    Device, DeviceState, DurableExtent, HEADER_BYTES, Header, Member, SMALL_BLOCK_BYTES,
-    SimulatedDevice, read_state, write_state,
+    Device, DeviceState, DurableExtent, HEADER_BYTES, SMALL_BLOCK_BYTES, SimulatedDevice,
+    read_state, write_state,
 };
 use crate::digest::Digest;
 use crate::entry::Lsn;
@@ -60,18 +61,7 @@ fn use_all(options: impl Fn() -> Options) {
 
 #[test]
 fn no_value_of_a_block_header_a_state_or_a_tenancy_panics() {
-    let header = Header {
-        device_id: DEVICE_ID,
-        member: Member {
-            namespace: "test".into(),
-            index: 0,
-            count: 1,
-            key_hash: 0,
-        },
-        max_bytes: HEADER_BYTES + 12 * SMALL_BLOCK_BYTES,
-        block_bytes: SMALL_BLOCK_BYTES,
-        created_unix_ms: 1,
-    };
+    let header = header_of_small(12);
     let device = Arc::new(SimulatedDevice::new(&header).unwrap());
     let on =
         |device: &Arc<SimulatedDevice>| options(Storage::Devices(vec![Arc::clone(device) as _]));
@@ -108,6 +98,7 @@ fn no_value_of_a_block_header_a_state_or_a_tenancy_panics() {
         let ends = [
             None,
             Some(ended(1, 0, 0)),
+            Some(ended(100, 3, u64::MAX)),
             Some(ended(u32::MAX, 3, u64::MAX)),
             Some(ended(100, u32::MAX, 7)),
             Some(ended(8_000, 3_000, 7)),
@@ -221,6 +212,10 @@ fn no_value_of_a_snapshot_panics() {
     let device = dir.path().join("device-0");
     let (namespace, _) = Namespace::open(on()).unwrap();
     (0..50).for_each(|record| put(&namespace, record).unwrap());
+    let used = namespace.core.log.blocks();
+    let incarnation = used
+        .map(|(_, block)| block.incarnation())
+        .find(|at| *at != 0);
     namespace.close().unwrap();
     drop(namespace);
     let (whole, of_device) = (
@@ -229,13 +224,16 @@ fn no_value_of_a_snapshot_panics() {
     );
     let end = whole.len() - 8;
     let slot = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    // The numbers of the front, and the last slot.
+    // The numbers of the front, of a block, and the last slot.
+    let block = incarnation.unwrap().to_le_bytes();
+    let block = whole.windows(8).position(|bytes| *bytes == block).unwrap();
+    let of_block = [8, 16, 20, 28].map(|behind| (block + behind, u64::MAX));
     let (tag, mut last) = IndexSlot::unpack(slot(&whole, end - 16), slot(&whole, end - 8));
     last.location = Location::from_packed(0);
     let cases = [16, 24, 32]
         .into_iter()
         .flat_map(|at| [(at, u64::MAX), (at, 1 << 48), (at, 0)]);
-    for (at, value) in cases.chain([(end - 16, last.head(tag))]) {
+    for (at, value) in cases.chain(of_block).chain([(end - 16, last.head(tag))]) {
         eprintln!("{value} at {at}");
         let mut bytes = whole.clone();
         bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
