@@ -257,9 +257,12 @@ pub unsafe trait Device: Send + Sync + Debug {
     fn describe(&self) -> String;
 }
 
+#[cfg(test)]
+pub(crate) use testing::header_of_small;
+
 /// What the tests of the devices share.
 #[cfg(test)]
-pub(crate) mod testing {
+mod testing {
     use super::{Device, HEADER_BYTES, Header, Member, SMALL_BLOCK_BYTES};
 
     pub(super) fn header(max_bytes: u64) -> Header {

@@ -190,7 +190,7 @@ impl Log {
 mod tests {
     use crate::core::Namespace;
     use crate::device::SimulatedDevice;
-    use crate::device::testing::header_of_small;
+    use crate::device::header_of_small;
     use crate::digest::Digest;
     use crate::log::LANE_HINT;
     use crate::options::{Options, Storage};

@@ -372,7 +372,7 @@ mod tests {
     #[cfg(feature = "simulated")]
     #[test]
     fn copies_behind_a_write_that_is_not_durable_are_found_where_an_opening_moves_them() {
-        use crate::device::testing::header_of_small;
+        use crate::device::header_of_small;
         use crate::device::{SimulatedDevice, read_state, write_state};
         let header = header_of_small(BLOCKS);
         let disk = Arc::new(SimulatedDevice::new(&header).unwrap());

@@ -1,7 +1,7 @@
 //! Values that no store has written, with checksums that hold: an opening may refuse them, and nothing panics.
 
 use crate::core::Namespace;
-use crate::device::testing::header_of_small;
+use crate::device::header_of_small;
 use crate::device::{
     Device, DeviceState, DurableExtent, HEADER_BYTES, SMALL_BLOCK_BYTES, SimulatedDevice,
     read_state, write_state,
