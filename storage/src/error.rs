@@ -78,10 +78,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// The write is applied and visible, but the sync that should make it durable failed.
-    #[error(
-        "the write was applied, but whether it is durable is unknown: the sync failed ({reason})"
-    )]
+    /// The write is applied and visible, but the sync that should make it durable failed. Or the device refused it, with a
+    /// part of it stored that cannot be erased: the next opening shows all of it, or nothing.
+    #[error("whether the write is durable is unknown ({reason}); read it after the next opening")]
     InDoubt {
         /// The failure.
         reason: String,

@@ -195,6 +195,14 @@ impl Log {
             let count = headers.len() as u64;
             self.next_lsn.fetch_add(count, Ordering::SeqCst);
         }
+        if let Err(error) = &appended
+            && lane.open.has_remains
+        {
+            // An opening would join them with the next entries of these numbers.
+            let reason = error.to_string();
+            self.syncer.fail(reason.clone());
+            return Err(Error::InDoubt { reason });
+        }
         if appended.is_err() && !is_numbered {
             headers.iter_mut().for_each(|header| header.lsn = Lsn(0));
         }

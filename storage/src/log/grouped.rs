@@ -192,6 +192,7 @@ mod tests {
     use crate::device::SimulatedDevice;
     use crate::device::header_of_small;
     use crate::digest::Digest;
+    use crate::error::Error;
     use crate::log::LANE_HINT;
     use crate::options::{Options, Storage};
     use crate::record_lock::{Change, NewVersion};
@@ -226,26 +227,65 @@ mod tests {
         namespace.commit_group(changes.collect()).map(drop)
     }
 
-    #[test]
-    fn the_rest_of_a_refused_group_takes_no_part_in_a_group_of_another_lane() {
-        let header = header_of_small(32);
-        let (device, namespace) = open(SimulatedDevice::without_staging(&header).unwrap());
-        commit(&namespace, 0, &[(1, b"first")]).unwrap();
-        // The write fails behind the members before the large one.
-        device.fail_write(1);
-        let large = vec![0; 100 << 10];
-        let refused: [(u8, &[u8]); 4] = [(2, b"a"), (3, b"b"), (4, b"c"), (5, &large)];
-        assert!(commit(&namespace, 0, &refused).is_err());
-        // The next entry is as long as the first member, and the group gets the numbers of the rest.
-        commit(&namespace, 0, &[(2, b"d")]).unwrap();
-        commit(&namespace, 1, &[(6, b"e"), (7, b"f")]).unwrap();
+    const LARGE: [u8; 100 << 10] = [0; 100 << 10];
+    /// A write that fails behind the first sector stores the members before the large one.
+    const REFUSED: [(u8, &[u8]); 4] = [(2, b"a"), (3, b"b"), (4, b"c"), (5, &LARGE)];
+
+    /// The payloads of records 2 to 7 after a kill.
+    fn killed(device: &SimulatedDevice) -> Vec<Vec<u8>> {
         let (_, namespace) = open(device.kill().unwrap());
-        let found = (2..8).map(|record| {
+        let payloads = (2..8).map(|record| {
             let digest = Digest::new([record; Digest::LEN]);
             let found = namespace.get(&digest, |entry| entry.payload().to_vec());
             found.unwrap().unwrap_or_default()
         });
+        payloads.collect()
+    }
+
+    fn open_with_a_first_record() -> (Arc<SimulatedDevice>, Namespace) {
+        let header = header_of_small(32);
+        let (device, namespace) = open(SimulatedDevice::without_staging(&header).unwrap());
+        commit(&namespace, 0, &[(1, b"first")]).unwrap();
+        (device, namespace)
+    }
+
+    #[test]
+    fn the_rest_of_a_refused_group_takes_no_part_in_a_group_of_another_lane() {
+        let (device, namespace) = open_with_a_first_record();
+        device.fail_write(1);
+        assert!(commit(&namespace, 0, &REFUSED).is_err());
+        // The next entry is as long as the first member, and the group gets the numbers of the rest.
+        commit(&namespace, 0, &[(2, b"d")]).unwrap();
+        commit(&namespace, 1, &[(6, b"e"), (7, b"f")]).unwrap();
         let expected: [&[u8]; 6] = [b"d", b"", b"", b"", b"e", b"f"];
-        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!(killed(&device), expected);
+    }
+
+    #[test]
+    fn no_number_of_a_refused_group_is_given_again_while_its_rest_cannot_be_erased() {
+        let mut in_doubt = 0;
+        for nth in 1.. {
+            let (device, namespace) = open_with_a_first_record();
+            device.fail_write(1);
+            let full = Arc::clone(&device);
+            device.before_change(nth, move || full.set_refuses_writes(true));
+            let refused = commit(&namespace, 0, &REFUSED).unwrap_err();
+            device.set_refuses_writes(false);
+            namespace.core.log.retry_growth();
+            match (refused, commit(&namespace, 0, &[(2, b"d")])) {
+                (Error::InDoubt { .. }, Err(Error::ReadOnly { .. })) => {
+                    let found = killed(&device);
+                    let is_there = found.iter().filter(|payload| !payload.is_empty()).count();
+                    assert!([0, REFUSED.len()].contains(&is_there), "{is_there}");
+                    in_doubt += 1;
+                }
+                // The nth change is the write that follows.
+                (Error::Device(_), Err(Error::StopWrites { .. })) => break,
+                // Full before the write that fails, which is the next one.
+                (Error::StopWrites { .. }, Err(Error::Device(_))) => {}
+                (refused, next) => panic!("{refused}, then {next:?}"),
+            }
+        }
+        assert_eq!(in_doubt, 1);
     }
 }

@@ -153,6 +153,8 @@ pub(crate) struct OpenBlock {
     /// Up to here, and from there on, disk space is behind the block.
     backed_to: u64,
     backed_from: u64,
+    /// Entries that the device refused are there whole and could not be erased.
+    pub(super) has_remains: bool,
     pub(crate) directory: Directory,
 }
 
@@ -167,6 +169,7 @@ impl OpenBlock {
             start: tail,
             backed_to: 0,
             backed_from: id.bytes(),
+            has_remains: false,
             directory: Directory::new(volume.place(incarnation, id.offset_bytes())),
         }
     }
@@ -386,6 +389,7 @@ impl LockedLane<'_> {
             None => {
                 let words = entries.words().as_flattened();
                 if let Err(error) = write_entries(self.volume, offset, words) {
+                    self.open.has_remains = has_remains(self.volume, offset, headers, words);
                     if !is_numbered {
                         self.void(headers);
                     }
@@ -581,5 +585,18 @@ fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> DeviceResult<()> {
     device.write(at, bytes).inspect_err(|_| {
         // All of them: others get their numbers, and recovery would join the two.
         let _ = device.write(at, &vec![0; bytes.len()]);
+    })
+}
+
+/// Whether one of the entries is there after all.
+#[cold]
+fn has_remains(volume: &Volume, offset: u64, headers: &[EntryHeader], bytes: &[u8]) -> bool {
+    let mut at = 0;
+    headers.iter().any(|header| {
+        let mut found = [0; ENTRY_HEADER_BYTES];
+        let is_read = volume.device().read(offset + at, &mut found).is_ok();
+        let is_there = bytes.split_at(at as usize).1.starts_with(&found);
+        at += header.span_bytes();
+        is_there || !is_read
     })
 }
