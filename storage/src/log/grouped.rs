@@ -227,9 +227,9 @@ mod tests {
         namespace.commit_group(changes.collect()).map(drop)
     }
 
-    const LARGE: [u8; 100 << 10] = [0; 100 << 10];
+    static LARGE: [u8; 100 << 10] = [0; 100 << 10];
     /// A write that fails behind the first sector stores the members before the large one.
-    const REFUSED: [(u8, &[u8]); 4] = [(2, b"a"), (3, b"b"), (4, b"c"), (5, &LARGE)];
+    static REFUSED: [(u8, &[u8]); 4] = [(2, b"a"), (3, b"b"), (4, b"c"), (5, &LARGE)];
 
     /// The payloads of records 2 to 7 after a kill.
     fn killed(device: &SimulatedDevice) -> Vec<Vec<u8>> {

@@ -14,7 +14,6 @@ use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::space::SpacePurpose;
 use crate::log::volume::Volume;
 use crate::maintenance::victims::Effort;
-use std::sync::atomic::Ordering;
 
 /// Prefetch distance, in entries, for index look-ups while a block is emptied.
 const ENTRIES_AHEAD: usize = 16;
@@ -76,10 +75,9 @@ impl Core {
             };
         }
         block.set_phase(BlockPhase::Draining);
-        let damaged = self.counters.damaged.load(Ordering::Relaxed);
         let life = BlockLife::of(volume, id, block);
-        let moved = match self.drain(life, &mut state.walk) {
-            Ok(moved) => moved,
+        let (moved, is_damaged) = match self.drain(life, &mut state.walk) {
+            Ok(drained) => drained,
             Err(error) => {
                 block.set_phase(BlockPhase::Closed);
                 // It was dearer than it looked; any other error may be gone at the next look.
@@ -90,9 +88,7 @@ impl Core {
         };
         if block.live_units() > 0 {
             block.set_phase(BlockPhase::Closed);
-            let is_damaged = self.counters.damaged.load(Ordering::Relaxed) > damaged
-                || state.walk.take_unreadable_bytes() > 0;
-            block.note_left(is_damaged);
+            block.note_left(is_damaged || state.walk.take_unreadable_bytes() > 0);
             return Ok(moved);
         }
         state.emptied.push(Emptied {
@@ -153,11 +149,12 @@ impl Core {
         !self.defrag.lock().emptied.is_empty()
     }
 
-    fn drain(&self, life: BlockLife<'_>, walk: &mut BlockWalk) -> Result<u64> {
+    /// Returns how many bytes were moved, and whether entries stay because of damage.
+    fn drain(&self, life: BlockLife<'_>, walk: &mut BlockWalk) -> Result<(u64, bool)> {
         let BlockLife { volume, id, .. } = life;
-        let mut moved = 0;
+        let (mut moved, mut is_damaged) = (0, false);
         if life.state().is_none_or(|block| block.live_units() == 0) {
-            return Ok(0);
+            return Ok((0, false));
         }
         let begun_at = Lsn(self.log.last_lsn());
         let at_device = |offset| Location::new(id.device, offset);
@@ -187,13 +184,14 @@ impl Core {
                         self.move_record(location, header, begun_at, whole)?
                     }
                     EntryKind::Metadata => self.move_metadata(location, header, begun_at, whole)?,
-                    EntryKind::Filler | EntryKind::Void => 0,
+                    EntryKind::Filler | EntryKind::Void => Some(0),
                 };
-                moved += u64::from(units) * UNIT_BYTES;
+                is_damaged |= units.is_none();
+                moved += u64::from(units.unwrap_or_default()) * UNIT_BYTES;
             }
         }
         walk.shrink();
-        Ok(moved)
+        Ok((moved, is_damaged))
     }
 
     /// Whether the index has this entry, or had it a moment ago. Takes no lock, and looks at one line of the index.
@@ -203,13 +201,14 @@ impl Core {
         probe.lookup(guard, here).is_some()
     }
 
+    /// Returns the units of the copy; `None`: the entry, or another one of its chain, is damaged.
     fn move_record<'a>(
         &self,
         location: Location,
         header: &EntryHeader,
         begun_at: Lsn,
         whole: impl FnOnce() -> Option<EntryView<'a>>,
-    ) -> Result<u32> {
+    ) -> Result<Option<u32>> {
         // Like every writer: emptied blocks are not given back while one is under way.
         let guard = epoch::pin();
         let tag = header.digest.tag();
@@ -230,11 +229,11 @@ impl Core {
             return self.fold_chain_with(location, header, begun_at);
         };
         if !is_free {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let Some(entry) = whole() else {
             CoreCounters::add(&self.counters.damaged, 1);
-            return Ok(0);
+            return Ok(None);
         };
         let new = self.append_copy(header, entry.body(), begun_at)?;
         let replaced = {
@@ -251,10 +250,10 @@ impl Core {
         };
         if !replaced {
             self.log.release(new.location, new.units);
-            return Ok(0);
+            return Ok(Some(0));
         }
         self.log.release(location, old.size_units);
-        Ok(new.units)
+        Ok(Some(new.units))
     }
 
     /// Appends a copy of an entry, with its number. Only durable entries are copied: a power failure
@@ -273,19 +272,19 @@ impl Core {
         header: &EntryHeader,
         begun_at: Lsn,
         whole: impl FnOnce() -> Option<EntryView<'a>>,
-    ) -> Result<u32> {
+    ) -> Result<Option<u32>> {
         let _guard = epoch::pin();
         let mut places = self.metadata.lock();
         let Some(place) = places.iter_mut().find(|place| place.location == location) else {
-            return Ok(0);
+            return Ok(Some(0));
         };
         let Some(entry) = whole() else {
-            return Ok(0);
+            return Ok(None);
         };
         let new = self.append_copy(header, entry.body(), begun_at)?;
         let old = std::mem::replace(place, new);
         self.log.release(old.location, old.units);
-        Ok(new.units)
+        Ok(Some(new.units))
     }
 }
 
@@ -309,26 +308,33 @@ mod tests {
     const BLOCKS: u64 = 10;
     const PAYLOAD: [u8; 16 << 10] = [1; 16 << 10];
 
-    fn open(storage: Storage) -> Namespace {
-        let options = Options {
+    fn options(storage: Storage) -> Options {
+        Options {
             background: false,
             write_lanes: 1,
             max_device_bytes: HEADER_BYTES + BLOCKS * SMALL_BLOCK_BYTES,
             ..Options::new("test", storage)
-        };
-        Namespace::open(options).unwrap().0
+        }
     }
 
-    /// Of how many records each eighth one is left, in six blocks beside which there is none.
-    fn fill(namespace: &Namespace) -> u32 {
-        let version = NewVersion {
+    fn open(storage: Storage) -> Namespace {
+        Namespace::open(options(storage)).unwrap().0
+    }
+
+    const fn version(payload: &[u8]) -> NewVersion<'_> {
+        NewVersion {
             generation: 1,
             void_time: 0,
             last_update_ms: 1,
             set_id: 0,
             key: None,
-            payload: &PAYLOAD,
-        };
+            payload,
+        }
+    }
+
+    /// Of how many records each eighth one is left, in six blocks beside which there is none.
+    fn fill(namespace: &Namespace) -> u32 {
+        let version = version(&PAYLOAD);
         let lock = |record| namespace.lock(&digest(record), None).unwrap();
         // Five blocks and a part of a sixth.
         let records = (5 * SMALL_BLOCK_BYTES / PAYLOAD.len() as u64) as u32 + 10;
@@ -390,5 +396,41 @@ mod tests {
         write_state(killed.as_ref(), &state).unwrap();
         let namespace = open(Storage::Devices(vec![killed]));
         check(&namespace, 1..records);
+    }
+
+    /// One left for a locked record would be tried again all the time while space is short.
+    #[cfg(feature = "simulated")]
+    #[test]
+    fn a_block_with_a_chain_that_cannot_be_read_is_left_for_long() {
+        use crate::device::{Device, SimulatedDevice, header_of_small};
+        const MARK: &[u8] = b"the edit that cannot be read";
+        let disk = Arc::new(SimulatedDevice::new(&header_of_small(BLOCKS)).unwrap());
+        let (namespace, _) = Namespace::open(Options {
+            image_bytes_max: 1,
+            ..options(Storage::Devices(vec![Arc::clone(&disk) as _]))
+        })
+        .unwrap();
+        let put = |record, mark: &[u8]| {
+            let mut payload = PAYLOAD;
+            payload[..mark.len()].copy_from_slice(mark);
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            lock.put(&version(&payload)).unwrap();
+        };
+        // The image of a record goes with the next edit of another one.
+        (1..=3).for_each(|record| put(record, &[]));
+        (1..=3).for_each(|record| put(record, MARK));
+        (4..200).for_each(|record| put(record, &[]));
+        for record in 4..200 {
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            assert!(lock.delete(2).unwrap().is_some());
+        }
+        namespace.sync().unwrap();
+        let bytes = disk.snapshot_range(0..disk.len_bytes());
+        let mark = bytes.windows(MARK.len()).position(|bytes| bytes == MARK);
+        disk.invert_byte(mark.unwrap() as u64);
+        namespace.maintain().unwrap();
+        let stuck = namespace.core.log.blocks();
+        assert_eq!(stuck.filter(|(_, block)| block.is_stuck()).count(), 1);
+        assert!(!namespace.core.retry_stuck(false));
     }
 }

@@ -11,7 +11,8 @@ use crate::log::space::SpacePurpose;
 use crate::sync::atomic::Ordering;
 
 impl Core {
-    /// Writes the record whole that has the entry at this location in its chain, if one has.
+    /// Writes the record whole that has the entry at this location in its chain, if one has. Returns the units of
+    /// the entry; `None`: the chain of the record cannot be read.
     /// `begun_at`: the last number when the block of that entry began to be emptied. A chain that was
     /// edited since is folded another time.
     pub(crate) fn fold_chain_with(
@@ -19,49 +20,53 @@ impl Core {
         location: Location,
         header: &EntryHeader,
         begun_at: Lsn,
-    ) -> Result<u32> {
+    ) -> Result<Option<u32>> {
         if !self.any_deltas.load(Ordering::Relaxed) {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let guard = epoch::pin();
         let slot = self.slot_in(&self.index.lock(&header.digest), &header.digest, &guard);
-        let slot = slot.filter(|slot| !slot.tombstone);
-        // A chain that cannot be read cannot be folded.
-        let parts = slot.and_then(|slot| self.parts_of_slot(&slot, &guard));
-        let parts = parts.unwrap_or_default();
+        let Some(slot) = slot.filter(|slot| !slot.tombstone) else {
+            return Ok(Some(0));
+        };
+        let Some(parts) = self.parts_of_slot(&slot, &guard) else {
+            return Ok(None);
+        };
         if parts.len() < 2 || parts.iter().all(|part| part.location != location) {
-            return Ok(0);
+            return Ok(Some(0));
         }
         drop(guard);
         // One sync for a block.
         self.log.sync_to(begun_at)?;
         // The owner of its lock writes it anew, or the next look at this block finds it again.
         let lock = RecordLock::try_acquire(self, &header.digest, true);
-        lock.map_or(Ok(0), RecordLock::fold)
+        lock.map_or(Ok(Some(0)), RecordLock::fold)
     }
 }
 
 impl RecordLock<'_> {
     /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
-    /// the span of the entry; 0: it has no chain any more, or is damaged, or is not on stable storage, or its owner, from whom
-    /// it was borrowed, goes on.
-    pub(crate) fn fold(mut self) -> Result<u32> {
+    /// the span of the entry; 0: it has no chain any more, or is not on stable storage, or its owner, from whom it was
+    /// borrowed, goes on; `None`: it is damaged.
+    pub(crate) fn fold(mut self) -> Result<Option<u32>> {
         let core = self.core;
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
-            return Ok(0);
+            return Ok(Some(0));
         };
-        let parts = core.parts_of_slot(&seen, &self.guard).unwrap_or_default();
+        let Some(parts) = core.parts_of_slot(&seen, &self.guard) else {
+            return Ok(None);
+        };
         if parts.len() < 2 {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let entry = self.entry().ok().flatten();
         let whole = entry.and_then(|entry| Some((entry, EntryHeader::decode(entry.raw())?)));
         let Some((entry, newest)) = whole else {
-            return Ok(0);
+            return Ok(None);
         };
         // A power failure must not take the chain and leave its copy.
         if newest.lsn.0 > core.log.syncer().durable_lsn() {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let header = EntryHeader {
             kind: EntryKind::Record,
@@ -91,11 +96,11 @@ impl RecordLock<'_> {
         self.unlock();
         let Some(old) = old else {
             core.log.release(appended.location, appended.units);
-            return Ok(0);
+            return Ok(Some(0));
         };
         let grown = i64::from(appended.units) - i64::from(old.size_units);
         core.sets.count(old.set_id, 0, grown);
         core.retire_uncounted(&old, &self.guard);
-        Ok(appended.units)
+        Ok(Some(appended.units))
     }
 }
