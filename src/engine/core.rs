@@ -89,8 +89,8 @@ struct StorageObserver {
 }
 
 impl Observer for StorageObserver {
-    fn expires(&self, entry: &EntryView<'_>) {
-        self.indexes.forget_expired(entry);
+    fn expires(&self, entry: &EntryView<'_>, set_name: &dyn Fn() -> String) {
+        self.indexes.forget_expired(entry, set_name);
     }
 
     fn contends(&self, digest: &Digest, refused: bool) {

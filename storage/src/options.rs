@@ -233,8 +233,8 @@ impl fmt::Debug for OpeningProgress {
 
 /// The reports of a namespace to the program above it. The calls must be short, and must not use the namespace.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// The time of this record is over. It is locked, and removed next.
-    fn expires(&self, entry: &EntryView<'_>);
+    /// The time of this record is over. It is locked, and removed next. `set_name` returns the name of its set.
+    fn expires(&self, entry: &EntryView<'_>, set_name: &dyn Fn() -> String);
 
     /// A writer had to wait for a record, or was refused with [`Error::KeyBusy`].
     fn contends(&self, digest: &Digest, refused: bool);

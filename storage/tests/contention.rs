@@ -20,7 +20,7 @@ const MAX_WAITERS: usize = 20;
 struct Met(Mutex<HashMap<Digest, (u64, u64)>>);
 
 impl Observer for Met {
-    fn expires(&self, _: &EntryView<'_>) {}
+    fn expires(&self, _: &EntryView<'_>, _: &dyn Fn() -> String) {}
 
     fn contends(&self, digest: &Digest, refused: bool) {
         let mut met = self.0.lock().unwrap();

@@ -106,10 +106,11 @@ impl Indexes {
     }
 
     /// Forgets the entries of a record that is about to be removed because its time is over. The record is locked.
-    pub(super) fn forget_expired(&self, entry: &EntryView<'_>) {
+    pub(super) fn forget_expired(&self, entry: &EntryView<'_>, set_name: &dyn Fn() -> String) {
         if !self.any() {
             return;
         }
+        let set_name = set_name();
         for index in self
             .all()
             .iter()
@@ -118,7 +119,7 @@ impl Indexes {
             let Ok(record) = RecordView::parse(entry.payload()) else {
                 continue;
             };
-            let facts = facts_of(entry, index.set_name(), 0, self.in_memory);
+            let facts = facts_of(entry, &set_name, 0, self.in_memory);
             let mut entries = EntryList::default();
             // A leftover is removed by the query that meets it.
             if index.entries_of(record, &facts, &mut entries).is_ok() {

@@ -132,7 +132,9 @@ impl Core {
                     if let Some(observer) = &self.options.observer
                         && let Ok(Some(entry)) = lock.entry()
                     {
-                        observer.expires(&entry);
+                        let set = entry.set_id();
+                        let set_name = || self.sets.name_of(set).unwrap_or_default();
+                        observer.expires(&entry, &set_name);
                     }
                     lock.bury(now_ms)?;
                     expired += 1;
