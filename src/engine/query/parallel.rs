@@ -9,7 +9,7 @@ use super::super::core::ScannedRecord;
 use super::super::threads::{each_partition, in_threads, processors};
 use super::run::TakenEntries;
 use super::standing::MetRoots;
-use super::{Query, QuerySource};
+use super::{NO_SET, Query, QuerySource};
 use crate::{Error, Result};
 
 impl Query {
@@ -70,6 +70,7 @@ impl Query {
             threads => threads,
         };
         Ok(match &self.source {
+            _ if self.set_id() == Some(NO_SET) => ControlFlow::Continue(()),
             QuerySource::Primary => {
                 self.check_over_all()?;
                 let set = self.set_id().map(|id| (id, &*self.set_name));
