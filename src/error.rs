@@ -208,7 +208,8 @@ pub enum Error {
         /// The limit of a record in bytes.
         limit: u64,
     },
-    /// Too many writers already wait for this record (code 14). Nothing was applied.
+    /// Too many writers already wait for this record, or one writes it that holds a key of a unique
+    /// index which the call needs (code 14). Nothing was applied.
     ///
     /// Back off for a moment and retry, as [`RetryPolicy`](crate::RetryPolicy) does:
     ///

@@ -48,6 +48,7 @@ pub(super) fn edges_of(relations: &[(Box<str>, u64)]) -> String {
 pub(super) fn waiting_writers(waiting: u32) -> String {
     match waiting {
         0 => "as many writers as the server allows already wait".into(),
+        1 => "1 writer already waits".into(),
         waiting => format!("{waiting} writers already wait"),
     }
 }

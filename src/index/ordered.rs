@@ -180,20 +180,20 @@ impl EntryList {
         if is_disjoint {
             (one, other)
         } else {
-            (one.without(&other), other.without(&one))
+            let (mut only, mut other_only) = (Self::default(), Self::default());
+            one.without(&other).for_each(|entry| only.push(entry));
+            other.without(&one).for_each(|entry| other_only.push(entry));
+            (only, other_only)
         }
     }
 
-    fn without(&self, other: &Self) -> Self {
-        let mut left = Self::default();
+    /// Returns the entries that `other` has not. Both lists are sorted.
+    pub(crate) fn without<'e>(&'e self, other: &'e Self) -> impl Iterator<Item = &'e [u8]> {
         let mut others = other.iter().peekable();
-        for entry in self.iter() {
-            while others.next_if(|other| *other < entry).is_some() {}
-            if others.peek() != Some(&entry) {
-                left.push(entry);
-            }
-        }
-        left
+        self.iter().filter(move |entry| {
+            while others.next_if(|other| other < entry).is_some() {}
+            others.peek() != Some(entry)
+        })
     }
 
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {

@@ -288,6 +288,13 @@ impl<'n> RecordLock<'n> {
             .map(|slot| slot.void_time)
     }
 
+    /// When the version before was made, deleted ones included, in milliseconds since 2010; 0: there was none. The next
+    /// version gets no earlier time.
+    #[must_use]
+    pub fn last_update_ms(&self) -> u64 {
+        self.last_update().0
+    }
+
     /// When the version before was made, deleted ones included, and its flags. A record never goes back in time: a
     /// truncation by time hides the older versions with the newest one.
     #[inline]

@@ -4,6 +4,7 @@
 
 mod background;
 mod beside_writers;
+mod clocks;
 mod entries;
 mod geometry;
 mod indexes;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Truncate};
 
-use super::super::core::{NamespaceCore, expired};
+use super::super::core::{NamespaceCore, expired, key_of};
 use super::index::{Index, split_entry};
+use crate::error::RecordId;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, GUARDS, IndexRule};
 use crate::record::{Key, Metadata, OwnedBins, RecordView, SHARD_OF, ShardRole, parse_with_role};
@@ -29,9 +30,9 @@ pub(in crate::engine) struct IndexChanges(
 #[derive(Debug)]
 struct IndexChange {
     index: Arc<Index>,
-    /// Entries that the version before has not, or all where that has expired. Where they have to go again, one that was there
-    /// already goes with them: it was left over, since no other writer gives the record entries.
+    /// Entries that the version before has not, or all where that has expired.
     added: EntryList,
+    /// Entries that the new version has not, or all where the version before has expired.
     removed: EntryList,
 }
 
@@ -51,12 +52,12 @@ impl IndexChanges {
                     .iter()
                     .for_each(|entry| change.index.insert(entry));
             }
-            let superfluous = match is_published {
-                true => &change.removed,
-                false => &change.added,
+            let (superfluous, kept) = match is_published {
+                true => (&change.removed, &change.added),
+                false => (&change.added, &change.removed),
             };
             superfluous
-                .iter()
+                .without(kept)
                 .for_each(|entry| change.index.remove(entry));
         }
     }
@@ -75,7 +76,7 @@ fn not_unique(index: &Index, other: &Digest, key: Option<Key<'_>>) -> Error {
 
 /// A locked record, before and after a change: each version's stored form, and its bins.
 struct ChangedRecord<'a> {
-    digest: &'a Digest,
+    lock: &'a RecordLock<'a>,
     old: Option<(EntryView<'a>, VersionBins<'a>)>,
     new: Option<(&'a NewVersion<'a>, VersionBins<'a>)>,
 }
@@ -124,11 +125,7 @@ impl<'a> ChangedRecord<'a> {
             }
             Change::Delete(_) => None,
         };
-        Ok(Self {
-            digest: lock.digest(),
-            old,
-            new,
-        })
+        Ok(Self { lock, old, new })
     }
 }
 
@@ -179,9 +176,10 @@ impl NamespaceCore {
             index.check_sharded(old.map(|(_, old)| old.record), new.record)?;
         }
         // An index that was filled since this record expired has no entries of it, and another record may have taken its key.
-        let is_over = old.is_some_and(|(entry, _)| {
-            entry.void_time() != 0 && expired(entry, self.clock.now_ms())
-        });
+        // No version is older than the time at which its writer found the record expired.
+        let is_over = old
+            .zip(new)
+            .is_some_and(|((entry, _), (version, _))| expired(entry, version.last_update_ms));
         if let (Some((_, old)), Some((_, new))) = (old, new)
             && !is_over
             && old.is_of_same(new)
@@ -194,7 +192,7 @@ impl NamespaceCore {
             before = EntryList::for_one();
             // A key without entries now, for being too long, has none to remove.
             let _ = if index.reader.is_plain() {
-                index.plain_entry_of(*record, versions.digest, &mut before)
+                index.plain_entry_of(*record, versions.lock.digest(), &mut before)
             } else {
                 let set_name = self.set_name_for(index, entry.set_id());
                 let facts = self.facts(entry, &set_name, 0);
@@ -204,16 +202,17 @@ impl NamespaceCore {
         if let Some((version, VersionBins { record, role })) = new {
             after = EntryList::for_one();
             if index.reader.is_plain() {
-                index.plain_entry_of(*record, versions.digest, &mut after)?;
+                index.plain_entry_of(*record, versions.lock.digest(), &mut after)?;
             } else {
                 let set_name = self.set_name_for(index, version.set_id);
-                let facts = self.facts_of_version(versions.digest, version, &set_name);
+                let facts = self.facts_of_version(versions.lock, version, &set_name);
                 index.entries_of_role(*role, *record, &facts, &mut after)?;
             }
         }
-        let all = is_over.then(|| after.clone());
-        let (removed, added) = EntryList::differences(before, after);
-        let added = all.unwrap_or(added);
+        let (removed, added) = match is_over {
+            true => (before, after),
+            false => EntryList::differences(before, after),
+        };
         let of_member = |other: &Digest, entry: &[u8]| match member(other)? {
             Some(Change::Put(version)) if changes.adds(index, entry) => {
                 let key = version.key.and_then(|key| Key::from_stored(key).ok());
@@ -243,18 +242,19 @@ impl NamespaceCore {
     /// What expressions see of a version that is not stored yet, as far as entries may depend on it.
     fn facts_of_version<'a>(
         &self,
-        digest: &Digest,
+        lock: &RecordLock<'_>,
         version: &NewVersion<'a>,
         set_name: &'a str,
     ) -> RecordFacts<'a> {
         RecordFacts {
-            digest: *digest,
+            digest: *lock.digest(),
             set_name,
             key: version.key,
             metadata: Metadata {
                 generation: version.generation,
                 void_time: version.void_time,
-                last_update_ms: version.last_update_ms,
+                // As storage will, which has no version go back in time.
+                last_update_ms: version.last_update_ms.max(lock.last_update_ms()),
             },
             now_ms: 0,
             stored_bytes: 0,
@@ -299,17 +299,28 @@ impl NamespaceCore {
         let _locked = self
             .storage
             .lock(digest, Some(Duration::ZERO))
-            .map_err(|_| {
-                let limit = u32::try_from(self.storage.options().max_waiters).unwrap_or(u32::MAX);
-                Error::KeyBusy {
-                    waiting: 0,
-                    limit,
-                    record: None,
-                }
-            })?;
+            .map_err(|_| self.key_busy(index, digest))?;
         match self.has_entry(index, digest, entry)? {
             true => taken(),
             false => Ok(()),
+        }
+    }
+
+    /// The error of a unique key whose record another writer has locked, with that record: by its digest, unless it stores its
+    /// key.
+    fn key_busy(&self, index: &Index, digest: &Digest) -> Error {
+        let limit = u32::try_from(self.storage.options().max_waiters).unwrap_or(u32::MAX);
+        let named = self.storage.get(digest, |stored| {
+            let set = self.storage.set_name(stored.set_id());
+            Some((set.unwrap_or_default(), key_of(&stored)?))
+        });
+        let named = named.ok().flatten().flatten();
+        let (set, key) =
+            named.unwrap_or_else(|| (index.set_name().into(), digest.to_string().into()));
+        Error::KeyBusy {
+            waiting: 1,
+            limit,
+            record: Some(Box::new(RecordId::new(&set, &key))),
         }
     }
 
