@@ -34,7 +34,6 @@ pub struct ChangeStream {
     share: usize,
     /// The sync that is waited for, where no other thread syncs.
     syncing: Option<Syncing>,
-    has_failed: bool,
 }
 
 /// How many changes the iterators ask for at once.
@@ -65,7 +64,6 @@ impl ChangeStream {
             options,
             share,
             syncing: None,
-            has_failed: false,
         })
     }
 
@@ -77,8 +75,9 @@ impl ChangeStream {
     /// empty batch: none have come.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; the errors of a sync. Where it would wait,
-    /// [`Error::Storage`] if the store was closed: all changes have been returned.
+    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log, or a record that is shown with its change, cannot be read: the
+    /// changes come again with the next call. The errors of a sync. Where it would wait, [`Error::Storage`] if the store was
+    /// closed: all changes have been returned.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
         let waker = sync::waker_of_this_thread();
@@ -177,24 +176,25 @@ impl ChangeStream {
         NextBatch { stream: self, most }
     }
 
+    /// Reads the next changes. After an error they come again.
     fn read(&mut self, most: usize) -> Result<(ChangeBatch, ReadEnd)> {
-        if self.has_failed {
-            // Its position in the log is not known any more.
-            let position = self.read_to();
-            self.reader = self
-                .core
-                .storage
-                .read_changes(self.options.delivery, position);
-            self.has_failed = false;
+        let before = self.read_to();
+        let read = self.read_once(most);
+        if read.is_err() {
+            let storage = &self.core.storage;
+            self.reader = storage.read_changes(self.options.delivery, before);
         }
+        read
+    }
+
+    fn read_once(&mut self, most: usize) -> Result<(ChangeBatch, ReadEnd)> {
         let (sets, share, shares) = (&self.sets, self.share, self.options.shares);
         let is_wanted = |set: Option<u16>, digest: &Digest| {
             let is_of_set = sets.is_empty() || set.is_none_or(|set| sets.contains(&set));
             let is_record = digest.as_bytes() != &NO_DIGEST;
             is_of_set && (!is_record || digest.partition() % shares == share)
         };
-        let read = self.reader.read(most, is_wanted);
-        let read = read.inspect_err(|_| self.has_failed = true)?;
+        let read = self.reader.read(most, is_wanted)?;
         let mut changes = Vec::with_capacity(read.changes.len());
         for change in read.changes {
             changes.extend(self.complete(change)?);

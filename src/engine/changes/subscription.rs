@@ -54,6 +54,18 @@ impl Subscription {
     /// [`Error::Parameter`] for a share that there is not, or a subscription that was removed; [`Error::Forbidden`] while
     /// a consumer has the share.
     pub fn consumer_of(&self, share: usize) -> Result<Consumer> {
+        // Held from the look at the position on: the consumer before has acknowledged its last batch by then.
+        let mut consumed = self.core.consumed.lock();
+        let holder = (self.name.clone(), share);
+        if consumed.contains(&holder) {
+            return Err(Error::Forbidden(
+                format!(
+                    "share {share} of subscription \"{}\" has a consumer already: drop it first, or give the subscription more shares",
+                    self.name
+                )
+                .into(),
+            ));
+        }
         let position = {
             let catalog = self.core.catalog.lock();
             let declared = declared(&catalog, &self.name)?;
@@ -66,16 +78,7 @@ impl Subscription {
             })?
         };
         let stream = ChangeStream::new(&self.core, position, self.options.clone(), share)?;
-        let holder = (self.name.clone(), share);
-        if !self.core.consumed.lock().insert(holder) {
-            return Err(Error::Forbidden(
-                format!(
-                    "share {share} of subscription \"{}\" has a consumer already: drop it first, or give the subscription more shares",
-                    self.name
-                )
-                .into(),
-            ));
-        }
+        consumed.insert(holder);
         Ok(Consumer {
             stream,
             name: self.name.clone(),
@@ -173,9 +176,10 @@ impl Consumer {
     pub fn seek(&mut self, start: Start) -> Result<()> {
         let core = Arc::clone(&self.stream.core);
         let position = core.position_at(start)?;
-        self.acknowledge(position)?;
         let options = self.stream.options.clone();
-        self.stream = ChangeStream::new(&core, position, options, self.share)?;
+        let stream = ChangeStream::new(&core, position, options, self.share)?;
+        self.acknowledge(position)?;
+        self.stream = stream;
         self.shown = position;
         Ok(())
     }

@@ -1,0 +1,66 @@
+//! Consumers beside damaged records, and positions that cannot be gone to.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use spikelet::changes::{ChangeOptions, Start};
+use spikelet::{NamespaceConfig, Store};
+
+use crate::{NOW, keys, memory, put, subscribe};
+
+#[test]
+fn changes_beside_a_damaged_record_come_again_once_it_is_written_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let config = NamespaceConfig::new("test").background(false);
+        let store = Store::builder().path(dir.path()).namespace(config);
+        store.open().unwrap()
+    };
+    let store = open();
+    let options = ChangeOptions::default().records(true);
+    subscribe(&store.namespace("test").unwrap(), options);
+    let users = store.set("users").unwrap();
+    for name in ["alice", "bob", "carol"] {
+        users.put(name, [("text", "first")]).unwrap();
+    }
+    let text = "a text that nobody else has";
+    users.put("bob", [("text", text)]).unwrap();
+    store.close().unwrap();
+    drop((store, users));
+
+    let device = dir.path().join("test/device-0");
+    let mut bytes = fs::read(&device).unwrap();
+    let mut windows = bytes.windows(text.len());
+    let found = windows.position(|window| window == text.as_bytes());
+    bytes[found.unwrap()] ^= 0xff;
+    fs::write(&device, bytes).unwrap();
+
+    let store = open();
+    let namespace = store.namespace("test").unwrap();
+    let subscription = namespace.changes().subscription("test").unwrap();
+    let mut consumer = subscription.consumer().unwrap();
+    for _ in 0..2 {
+        let refused = consumer.next_batch(2, NOW).unwrap_err();
+        assert!(refused.is_damage(), "{refused}");
+    }
+    let anew = BTreeMap::from([("text", "anew")]);
+    let users = store.set("users").unwrap();
+    users.put_as("bob", &anew).unwrap();
+    let batch = consumer.next_batch(2, NOW).unwrap();
+    assert_eq!(keys(&batch), ["\"alice\"", "\"bob\""]);
+    let bob = batch[1].record.as_ref().unwrap();
+    assert_eq!(bob.get("text"), Some("anew".into()));
+}
+
+#[test]
+fn a_refused_seek_acknowledges_nothing() {
+    let (store, namespace) = memory();
+    let options = ChangeOptions::default().set("users");
+    let mut consumer = subscribe(&namespace, options).consumer().unwrap();
+    let acknowledged = || namespace.changes().subscriptions().remove(0).acknowledged;
+    let before = acknowledged();
+    put(&store, "alice", 42);
+    namespace.changes().disable("users").unwrap();
+    consumer.seek(Start::Now).unwrap_err();
+    assert_eq!(acknowledged(), before);
+}
