@@ -75,6 +75,42 @@ fn expiry_takes_a_record_out_of_an_index_of_all_sets_by_their_names() {
     assert_eq!(entries(), 2);
 }
 
+#[test]
+fn an_index_that_is_filled_while_the_clock_is_ahead_finds_records_once_it_is_set_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(400_000_000_000));
+    let open = || {
+        let config = NamespaceConfig::new("test").background(false);
+        let store = Store::builder().path(dir.path()).clock(clock.clone());
+        store.namespace(config).open().unwrap()
+    };
+    let store = open();
+    let set = store.set("users").unwrap();
+    let long = "x".repeat(20_000);
+    for (key, city) in [(1, "Graz"), (2, &*long)] {
+        set.put_with(&soon(), key, [("city", city)]).unwrap();
+    }
+    clock.set_ms(500_000_000_000);
+    set.create_index(IndexDefinition::new("by_city", ["city"]))
+        .unwrap();
+    let found = |store: &Store| {
+        let set = store.set("users").unwrap();
+        let count = set.query("by_city").unwrap().eq("Graz").count();
+        (count.unwrap(), set.exists(1).unwrap())
+    };
+    assert_eq!(found(&store), (0, false));
+    clock.set_ms(400_000_000_000);
+    assert_eq!(found(&store), (1, true));
+    // An opening fills it anew.
+    clock.set_ms(500_000_000_000);
+    store.close().unwrap();
+    drop((store, set));
+    let store = open();
+    assert_eq!(found(&store), (0, false));
+    clock.set_ms(400_000_000_000);
+    assert_eq!(found(&store), (1, true));
+}
+
 /// Shows one time a few times, then an earlier one.
 #[derive(Debug)]
 struct SetBackClock {

@@ -197,7 +197,6 @@ impl NamespaceCore {
                 lock => break lock?,
             }
         };
-        let now_ms = self.clock.now_ms();
         let entry = match lock.entry() {
             // It says so when it is read, and is in no index until it is written anew.
             Err(error) if error.is_damage() => {
@@ -206,20 +205,20 @@ impl NamespaceCore {
             }
             entry => entry?,
         };
-        let live = entry.filter(|entry| !expired(entry, now_ms) && index.is_of(entry.set_id()));
-        let Some(live) = live else {
+        let Some(stored) = entry.filter(|entry| index.is_of(entry.set_id())) else {
             return Ok(());
         };
-        let set_name = self.set_name_for(index, live.set_id());
-        let facts = self.facts(&live, &set_name, now_ms);
-        let mut entries = EntryList::default();
-        let record = RecordView::parse(live.payload())?;
-        index.check_sharded(None, record)?;
-        index.entries_of(record, &facts, &mut entries)?;
-        for entry in entries.iter() {
-            self.insert_entry(index, entry, &|_, _| None)?;
+        // It lives again if the clock is set back. Another record may have its unique key.
+        let is_over = expired(&stored, self.clock.now_ms());
+        if is_over && index.definition.unique {
+            return Ok(());
         }
-        Ok(())
+        let filled = self.with_entries_of(index, &stored, |record, _, entries| {
+            index.check_sharded(None, record)?;
+            let mut entries = entries.iter();
+            entries.try_for_each(|entry| self.insert_entry(index, entry, &|_, _| None))
+        });
+        filled.or_else(|error| if is_over { Ok(()) } else { Err(error) })
     }
 
     /// Builds the indexes that were declared before, at opening: before any write.
@@ -256,11 +255,10 @@ impl NamespaceCore {
     }
 
     fn restore_partition(&self, all: &[Arc<Index>], partition: usize) -> Result<()> {
-        let now_ms = self.clock.now_ms();
         let is_wanted = |set_id| all.iter().any(|index| index.is_of(set_id));
         let mut failed = Ok(());
         let _ = self.storage.scan_sets(partition, is_wanted, |entry| {
-            failed = self.restore_record(all, entry, now_ms);
+            failed = self.restore_record(all, entry);
             match failed {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
@@ -274,7 +272,6 @@ impl NamespaceCore {
         &self,
         all: &[Arc<Index>],
         entry: spikelet_storage::Result<spikelet_storage::EntryView<'_>>,
-        now_ms: u64,
     ) -> Result<()> {
         // A damaged record says so when it is read, and is in no index until it is written anew.
         let unreadable = || all.iter().for_each(|index| index.note_unreadable());
@@ -282,19 +279,19 @@ impl NamespaceCore {
             unreadable();
             return Ok(());
         };
-        if expired(&entry, now_ms) {
-            return Ok(());
-        }
         let set_name = self.storage.set_name(entry.set_id()).unwrap_or_default();
-        let facts = self.facts(&entry, &set_name, now_ms);
+        let facts = self.facts(&entry, &set_name, 0);
         let Ok(record) = RecordView::parse(entry.payload()) else {
             unreadable();
             return Ok(());
         };
         for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
             let mut entries = EntryList::default();
-            index.entries_of(record, &facts, &mut entries)?;
-            entries.iter().for_each(|entry| index.insert(entry));
+            match index.entries_of(record, &facts, &mut entries) {
+                Ok(()) => entries.iter().for_each(|entry| index.insert(entry)),
+                Err(_) if expired(&entry, self.clock.now_ms()) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

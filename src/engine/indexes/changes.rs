@@ -289,8 +289,11 @@ impl NamespaceCore {
         entry: &[u8],
         of_member: &OfMember<'_>,
     ) -> Result<()> {
+        // Readers see no expired record.
+        let is_live = |stored: &EntryView<'_>| !expired(stored, self.clock.now_ms());
+        let has_entry = || self.is_entry(index, digest, entry, is_live);
         let taken = || Err(not_unique(index, digest, self.stored_key(digest)));
-        if self.has_entry(index, digest, entry)? {
+        if has_entry()? {
             return taken();
         }
         if let Some(is_free) = of_member(digest, entry) {
@@ -300,7 +303,7 @@ impl NamespaceCore {
             .storage
             .lock(digest, Some(Duration::ZERO))
             .map_err(|_| self.key_busy(index, digest))?;
-        match self.has_entry(index, digest, entry)? {
+        match has_entry()? {
             true => taken(),
             false => Ok(()),
         }
@@ -322,13 +325,6 @@ impl NamespaceCore {
             limit,
             record: Some(Box::new(RecordId::new(&set, &key))),
         }
-    }
-
-    /// Whether a record, as readers see it, has an entry in an index.
-    fn has_entry(&self, index: &Index, digest: &Digest, entry: &[u8]) -> Result<bool> {
-        self.is_entry(index, digest, entry, |stored| {
-            !expired(stored, self.clock.now_ms())
-        })
     }
 
     /// Whether a record that `counts` has an entry in an index.
