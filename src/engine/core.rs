@@ -2,7 +2,6 @@
 //! of a record may be seen, scans.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -57,7 +56,7 @@ pub(super) struct NamespaceCore {
     /// The declarations, as in the log.
     pub(super) catalog: Mutex<Catalog>,
     /// The shares of subscriptions that have a consumer: name, number.
-    pub(super) consumed: Mutex<HashSet<(Box<str>, usize)>>,
+    pub(super) consumed: Mutex<Vec<Arc<(Box<str>, usize)>>>,
     /// Whether the namespace syncs by itself, without a waiting writer.
     pub(super) syncs_by_itself: bool,
     /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.

@@ -6,7 +6,7 @@ use std::fs;
 use spikelet::changes::{ChangeOptions, Start};
 use spikelet::{NamespaceConfig, Store};
 
-use crate::{NOW, keys, memory, put, subscribe};
+use crate::{NOW, keys, memory, published, put, subscribe};
 
 #[test]
 fn changes_beside_a_damaged_record_come_again_once_it_is_written_anew() {
@@ -63,4 +63,25 @@ fn a_refused_seek_acknowledges_nothing() {
     namespace.changes().disable("users").unwrap();
     consumer.seek(Start::Now).unwrap_err();
     assert_eq!(acknowledged(), before);
+}
+
+#[test]
+fn a_consumer_of_a_removed_subscription_acknowledges_nothing_of_the_next_one() {
+    let (store, namespace) = memory();
+    put(&store, "alice", 42);
+    let options = || published().set("users");
+    let mut former = subscribe(&namespace, options()).consumer().unwrap();
+    put(&store, "bob", 12);
+    let batch = former.next_batch(9, NOW).unwrap();
+    let changes = namespace.changes();
+    changes.unsubscribe("test").unwrap();
+    let subscription = changes.subscribe("test", Start::Beginning, options());
+    let subscription = subscription.unwrap();
+    let refused = former.ack(&batch).unwrap_err();
+    assert!(refused.to_string().contains("no subscription \"test\""));
+    // Its end leaves the share to the next consumer.
+    let mut consumer = subscription.consumer().unwrap();
+    drop(former);
+    assert_eq!(keys(&consumer.next_batch(9, NOW).unwrap()), ["\"bob\""]);
+    subscription.consumer().unwrap_err();
 }

@@ -149,7 +149,8 @@ impl Changes {
         })
     }
 
-    /// Removes a subscription. Nothing is kept for it any more. Returns whether there was one.
+    /// Removes a subscription. Nothing is kept for it any more, and its consumers acknowledge nothing. Returns whether there was
+    /// one.
     ///
     /// # Errors
     /// The errors of a write.
@@ -157,10 +158,14 @@ impl Changes {
         if self.subscription(name).is_err() {
             return Ok(false);
         }
+        let mut consumed = self.core.consumed.lock();
         self.core.change_catalog(|catalog| {
             catalog.subscriptions.retain(|known| *known.name != *name);
             Ok(())
         })?;
+        // Its consumers acknowledge nothing of another that gets its name.
+        consumed.retain(|held| *held.0 != *name);
+        drop(consumed);
         self.core.note_needed();
         Ok(true)
     }

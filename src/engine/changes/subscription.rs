@@ -56,7 +56,7 @@ impl Subscription {
     pub fn consumer_of(&self, share: usize) -> Result<Consumer> {
         // Held from the look at the position on: the consumer before has acknowledged its last batch by then.
         let mut consumed = self.core.consumed.lock();
-        let holder = (self.name.clone(), share);
+        let holder = Arc::new((self.name.clone(), share));
         if consumed.contains(&holder) {
             return Err(Error::Forbidden(
                 format!(
@@ -78,11 +78,10 @@ impl Subscription {
             })?
         };
         let stream = ChangeStream::new(&self.core, position, self.options.clone(), share)?;
-        consumed.insert(holder);
+        consumed.push(Arc::clone(&holder));
         Ok(Consumer {
             stream,
-            name: self.name.clone(),
-            share,
+            holder,
             acknowledged: position,
             shown: position,
         })
@@ -103,8 +102,8 @@ impl fmt::Debug for Subscription {
 #[derive(Debug)]
 pub struct Consumer {
     stream: ChangeStream,
-    name: Box<str>,
-    share: usize,
+    /// The name of the subscription and the number of the share, as in the list of those that have a consumer.
+    holder: Arc<(Box<str>, usize)>,
     acknowledged: Lsn,
     /// Where the last batch with changes has ended.
     shown: Lsn,
@@ -177,7 +176,7 @@ impl Consumer {
         let core = Arc::clone(&self.stream.core);
         let position = core.position_at(start)?;
         let options = self.stream.options.clone();
-        let stream = ChangeStream::new(&core, position, options, self.share)?;
+        let stream = ChangeStream::new(&core, position, options, self.holder.1)?;
         self.acknowledge(position)?;
         self.stream = stream;
         self.shown = position;
@@ -203,14 +202,20 @@ impl Consumer {
     }
 
     fn acknowledge(&mut self, position: Lsn) -> Result<()> {
-        let core = Arc::clone(&self.stream.core);
+        let core = &self.stream.core;
+        let (name, share) = &*self.holder;
+        let consumed = core.consumed.lock();
+        if !consumed.iter().any(|held| Arc::ptr_eq(held, &self.holder)) {
+            return Err(unknown(name));
+        }
         core.change_catalog(|catalog| {
-            let declared = declared_mut(catalog, &self.name)?;
-            if let Some(acknowledged) = declared.acknowledged.get_mut(self.share) {
-                *acknowledged = position.get();
-            }
+            let mut all = catalog.subscriptions.iter_mut();
+            let declared = all.find(|known| known.name == *name);
+            let acknowledged = declared.and_then(|known| known.acknowledged.get_mut(*share));
+            *acknowledged.ok_or_else(|| unknown(name))? = position.get();
             Ok(())
         })?;
+        drop(consumed);
         core.note_needed();
         self.acknowledged = position;
         Ok(())
@@ -219,9 +224,8 @@ impl Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        let core = Arc::clone(&self.stream.core);
-        let holder = (std::mem::take(&mut self.name), self.share);
-        core.consumed.lock().remove(&holder);
+        let mut consumed = self.stream.core.consumed.lock();
+        consumed.retain(|held| !Arc::ptr_eq(held, &self.holder));
     }
 }
 
@@ -242,12 +246,6 @@ fn unknown(name: &str) -> Error {
 
 pub(super) fn declared<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c DeclaredSubscription> {
     let mut all = catalog.subscriptions.iter();
-    all.find(|known| *known.name == *name)
-        .ok_or_else(|| unknown(name))
-}
-
-fn declared_mut<'c>(catalog: &'c mut Catalog, name: &str) -> Result<&'c mut DeclaredSubscription> {
-    let mut all = catalog.subscriptions.iter_mut();
     all.find(|known| *known.name == *name)
         .ok_or_else(|| unknown(name))
 }
