@@ -34,6 +34,9 @@ use super::relation_rules::RelationRules;
 use super::transaction::TransactionCounts;
 use super::transition_log::TransitionLog;
 
+/// The name of a subscription, and the number of a share.
+pub(super) type ConsumedShare = (Box<str>, usize);
+
 /// What the handles share.
 pub(super) struct NamespaceCore {
     pub(super) storage: spikelet_storage::Namespace,
@@ -55,8 +58,8 @@ pub(super) struct NamespaceCore {
     pub(super) hot_keys: Arc<HotKeys>,
     /// The declarations, as in the log.
     pub(super) catalog: Mutex<Catalog>,
-    /// The shares of subscriptions that have a consumer: name, number.
-    pub(super) consumed: Mutex<Vec<Arc<(Box<str>, usize)>>>,
+    /// The shares of subscriptions that have a consumer.
+    pub(super) consumed: Mutex<Vec<Arc<ConsumedShare>>>,
     /// Whether the namespace syncs by itself, without a waiting writer.
     pub(super) syncs_by_itself: bool,
     /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.

@@ -10,7 +10,7 @@ use super::change::ChangeBatch;
 use super::options::{ChangeOptions, Start};
 use super::stream::{ChangeStream, ITERATED};
 use crate::engine::catalog::{Catalog, DeclaredSubscription};
-use crate::engine::core::NamespaceCore;
+use crate::engine::core::{ConsumedShare, NamespaceCore};
 use crate::expression::Expression;
 use crate::{Error, Result};
 
@@ -102,8 +102,8 @@ impl fmt::Debug for Subscription {
 #[derive(Debug)]
 pub struct Consumer {
     stream: ChangeStream,
-    /// The name of the subscription and the number of the share, as in the list of those that have a consumer.
-    holder: Arc<(Box<str>, usize)>,
+    /// As in the list of shares that have a consumer.
+    holder: Arc<ConsumedShare>,
     acknowledged: Lsn,
     /// Where the last batch with changes has ended.
     shown: Lsn,
