@@ -240,13 +240,8 @@ impl NamespaceCore {
         let list: Result<Vec<Arc<Index>>> = declared.into_iter().map(restore).collect();
         self.indexes.replace(list?);
         let all = self.indexes.all();
-        let restored = each_partition(processors(), |partition| {
-            match self.restore_partition(&all, partition) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => ControlFlow::Break(error),
-            }
-        });
-        if let ControlFlow::Break(error) = restored {
+        let restore = |partition| self.restore_partition(&all, partition);
+        if let ControlFlow::Break(error) = each_partition(processors(), restore) {
             return Err(error);
         }
         all.iter()
@@ -254,18 +249,16 @@ impl NamespaceCore {
         Ok(())
     }
 
-    fn restore_partition(&self, all: &[Arc<Index>], partition: usize) -> Result<()> {
+    fn restore_partition(&self, all: &[Arc<Index>], partition: usize) -> ControlFlow<Error> {
         let is_wanted = |set_id| all.iter().any(|index| index.is_of(set_id));
-        let mut failed = Ok(());
-        let _ = self.storage.scan_sets(partition, is_wanted, |entry| {
-            failed = self.restore_record(all, entry);
-            match failed {
+        let restored = self.storage.scan_sets(partition, is_wanted, |entry| {
+            match self.restore_record(all, entry) {
                 Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
+                Err(error) => ControlFlow::Break(error),
             }
         });
         all.iter().for_each(|index| index.note_built());
-        failed
+        restored
     }
 
     fn restore_record(

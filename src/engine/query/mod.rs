@@ -339,10 +339,7 @@ impl Query {
             }
             Err(error) => ControlFlow::Break(error),
         })?;
-        match ended {
-            ControlFlow::Continue(()) => Ok(count),
-            ControlFlow::Break(error) => Err(error),
-        }
+        ended.break_value().map_or(Ok(count), Err)
     }
 
     /// Lends the records to `each`, up to the limit, until it breaks off; returns what it breaks off with. Damaged records come
