@@ -22,15 +22,12 @@ use super::reply::AnswerHeader;
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::security::Access;
-use super::shared::ServerShared;
+use super::shared::{ServerShared, TURN};
 use super::waiting::Requests;
 use crate::{Digest, Expression};
 
 /// A chunk of answers is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 128 << 10;
-
-/// The most rows in one chunk of answers.
-const CHUNK_ROWS: usize = 512;
 
 /// How many rows have the memory of their records prefetched together, before the first of them is executed.
 const FETCHED_AHEAD: usize = 32;
@@ -179,10 +176,9 @@ impl<'a> Batch<'a> {
     /// row. Callers then await [`Requests::synced`] and [`Requests::wait`].
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> bool {
         let start = open_frame(out);
-        for _ in 0..CHUNK_ROWS {
-            if self.end.is_some() || out.len() - start > CHUNK_BYTES {
-                break;
-            }
+        let began = Instant::now();
+        let mut now = began;
+        while self.end.is_none() && out.len() - start <= CHUNK_BYTES && now - began <= TURN {
             if self.rows.left.is_multiple_of(FETCHED_AHEAD as u32) {
                 self.fetch_ahead();
             }
@@ -195,7 +191,8 @@ impl<'a> Batch<'a> {
                 self.rows = before;
                 break;
             }
-            if Instant::now() > self.requests.deadline && self.rows.left > 0 {
+            now = Instant::now();
+            if now > self.requests.deadline && self.rows.left > 0 {
                 self.end = Some(result_code::TIMEOUT);
             }
         }

@@ -26,7 +26,7 @@ use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;
-use super::shared::ServerShared;
+use super::shared::{ServerShared, TURN};
 use super::transaction::part::MONITOR_SET;
 use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
 use crate::operation::Mode;
@@ -39,11 +39,11 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// The most entries of an index that a query passes over between two checks of the client; 256 partitions are as much.
 const CHUNK_ENTRIES: usize = 64 << 10;
 
-/// The most records that a query reads between two checks of the client, whether it returns them or not.
-const CHUNK_RECORDS: usize = 4096;
-
 /// How long records go through the stream of a function, or are changed, between two looks at the client.
 const CHUNK_TIME: Duration = Duration::from_millis(100);
+
+/// How many records are read between two looks at the clock.
+const LOOK_EVERY: usize = 4;
 
 /// A query under way.
 pub(crate) struct WireQuery {
@@ -139,15 +139,18 @@ impl WireQuery {
             return self.end(JobEnd::Aborted, result_code::TIMEOUT, out);
         }
         let start = open_frame(out);
-        let mut records = 0;
+        let mut records = 0_usize;
         let mut entries = CHUNK_ENTRIES;
         let mut wait = None;
         let began = Instant::now();
         let mut ended = None;
-        let takes_time = !matches!(self.work, QueryWork::Project(..));
-        while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
-            let is_chunk = || self.records.job.is_aborted() || began.elapsed() > CHUNK_TIME;
-            if takes_time && records > 0 && is_chunk() {
+        let (time, look_every) = match self.work {
+            QueryWork::Project(..) => (TURN, LOOK_EVERY),
+            QueryWork::Stream(_) | QueryWork::Change(_) => (CHUNK_TIME, 1),
+        };
+        while out.len() - start < CHUNK_BYTES && self.left > 0 {
+            let is_chunk = || self.records.job.is_aborted() || began.elapsed() > time;
+            if records > 0 && records.is_multiple_of(look_every) && is_chunk() {
                 break;
             }
             wait = self.pace.wait();

@@ -29,6 +29,9 @@ const DONE_QUERIES_MAX: u64 = 100;
 /// Aerospike's default of `background-query-max-rps`.
 const BACKGROUND_RPS_MAX: u64 = 10_000;
 
+/// How long a message may keep a thread of the runtime before other connections have their turn.
+pub(crate) const TURN: Duration = Duration::from_millis(2);
+
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
 pub(crate) struct LiveLimits {
     pub(crate) max_connections: AtomicU64,

@@ -2,12 +2,13 @@
 //!
 //! The writes wait until the test lets them go on: an answer that comes meanwhile has not waited for them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use spikelet::record::KeyHash;
 use spikelet::server::Server;
-use spikelet::{Durability, NamespaceConfig, Store};
+use spikelet::{Durability, NamespaceConfig, Store, Value};
 
 use super::server_client::*;
 
@@ -33,7 +34,7 @@ fn codes(wires: &mut [Wire]) -> Vec<u8> {
 }
 
 /// Runs `meanwhile` while a writer of this process has record 1 of set "demo" locked.
-fn with_record_locked<R>(store: &Store, meanwhile: impl FnOnce() -> R) -> R {
+pub(super) fn with_record_locked<R>(store: &Store, meanwhile: impl FnOnce() -> R) -> R {
     let set = store.set("demo").unwrap();
     let (locked, is_locked) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel();
@@ -138,6 +139,53 @@ fn a_writer_whose_time_is_over_is_told_so_and_leaves_the_queue() {
         Wire::to(running.handle.addr()).ask(&Message::get(1)).code,
         2
     );
+}
+
+/// Sends this from more clients than the server has threads, and reads a record meanwhile: before any of them has its answer.
+fn reads_are_answered_beside(running: &Running, message: &Message) {
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let mut long: Vec<_> = (0..threads + 2).map(|_| begin(running, message)).collect();
+    let ended = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for wire in &mut long {
+            scope.spawn(|| {
+                assert_eq!(wire.receive_many().1, 0);
+                ended.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        let mut other = Wire::to(running.handle.addr());
+        for _ in 0..3 {
+            assert_eq!(other.ask(&Message::get(0)).code, 0);
+            assert_eq!(ended.load(Ordering::SeqCst), 0);
+        }
+    });
+}
+
+#[test]
+fn a_long_batch_or_query_holds_up_no_other_client() {
+    let running = serve();
+    let set = running.store.set("demo").unwrap();
+    let numbers = |from: i64| {
+        Value::from(
+            (0..20_000)
+                .map(|n| Value::from(from ^ n))
+                .collect::<Vec<_>>(),
+        )
+    };
+    for key in 1..=400 {
+        set.put(key, [("l", numbers(key))]).unwrap();
+    }
+    set.put(0, [("i", 1)]).unwrap();
+    // The element of rank 5: all of them are compared.
+    let by_rank = [0x93, 21, 7, 5];
+    let read = row(READ, 0).op(3, 4, "l", &by_rank);
+    let rows: Vec<_> = (1..=400).map(|key| (digest(key), read.clone())).collect();
+    let batch = Message {
+        timeout_ms: 3_600_000,
+        ..batch(0x04, &rows)
+    };
+    reads_are_answered_beside(&running, &batch);
+    reads_are_answered_beside(&running, &query().op(3, 4, "l", &by_rank));
 }
 
 #[test]

@@ -151,6 +151,7 @@ impl Connection<'_> {
                 return Ok(batch.end.unwrap_or(result_code::OK));
             }
             self.send().await?;
+            tokio::task::yield_now().await;
             batch.requests.wait(shared).await;
         }
     }
@@ -193,7 +194,7 @@ impl Connection<'_> {
                 QueryStep::Done => return Ok(()),
                 QueryStep::More => {
                     self.send().await?;
-                    // Other connections of this thread are to be served between two chunks.
+                    // Other connections of this thread are served between two chunks.
                     tokio::task::yield_now().await;
                 }
                 QueryStep::Wait(time) => {
