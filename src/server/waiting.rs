@@ -12,9 +12,11 @@ use super::command::RecordCommand;
 use super::fields::Field;
 use super::message::Verb;
 use super::response_buffer::ResponseBuffer;
+use super::result_code;
 use super::security::Access;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
+use crate::Digest;
 
 /// How long writes under way may still wait when the server stops.
 /// Less than the listener waits for requests under way.
@@ -81,14 +83,11 @@ impl<'s> Requests<'s> {
             }
             self.write = None;
         }
-        let write = self.write.get_or_insert_with(|| WaitingWrite {
-            served,
-            attempt: served.namespace.attempt(),
-            hold: None,
-            has_waited: false,
-            unsynced: None,
-        });
+        let new = || WaitingWrite::new(served);
+        let write = self.write.get_or_insert_with(new);
         let queued = match is_again {
+            // A function does not begin without its record.
+            true if write.is_late && command.verb() == Verb::Function => Err(result_code::TIMEOUT),
             true => Ok(()),
             false => write.hold(command),
         };
@@ -124,28 +123,38 @@ impl<'s> Requests<'s> {
 
     /// Waits until the writes are as durable as their namespace promises. Otherwise the code of the answer.
     pub(crate) async fn synced(&mut self) -> Result<(), u8> {
-        if let Some(write) = &mut self.write
-            && let Some(lsn) = write.unsynced.take()
-        {
-            let durable = write.served.namespace.durable(lsn).await;
-            durable.map_err(|error| error.result_code())?;
+        match &mut self.write {
+            Some(write) => write.synced().await,
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
 /// A request that writes, from its first run to its last.
-struct WaitingWrite<'s> {
+pub(super) struct WaitingWrite<'s> {
     served: &'s ServedNamespace,
     attempt: Attempt,
     /// How long the record is to be kept before the first run.
     hold: Option<Duration>,
     has_waited: bool,
+    /// Whether the time was over before the record was its own.
+    pub(super) is_late: bool,
     /// The last write that may have to be durable before it is answered.
     unsynced: Option<Lsn>,
 }
 
-impl WaitingWrite<'_> {
+impl<'s> WaitingWrite<'s> {
+    pub(super) fn new(served: &'s ServedNamespace) -> Self {
+        Self {
+            served,
+            attempt: served.namespace.attempt(),
+            hold: None,
+            has_waited: false,
+            is_late: false,
+            unsynced: None,
+        }
+    }
+
     /// Whether another request to this namespace may be made as part of it: patience for one is not patience for the next.
     fn serves(&self, served: &ServedNamespace) -> bool {
         std::ptr::eq(self.served, served) && !self.has_waited
@@ -158,35 +167,46 @@ impl WaitingWrite<'_> {
         let config = self.served.hold.as_ref();
         let hold = config.and_then(|config| config.time_of(set));
         let calls_function = command.verb() == Verb::Function;
-        if hold.is_some() || calls_function {
-            let queued = self
-                .served
-                .namespace
-                .queue(&mut self.attempt, &command.digest);
-            queued.map_err(|error| error.result_code())?;
-        }
         // A function begins when the record is its own.
-        self.hold = hold.or(calls_function.then_some(Duration::ZERO));
+        let hold = hold.or(calls_function.then_some(Duration::ZERO));
+        hold.map_or(Ok(()), |time| self.queue(&command.digest, time))
+    }
+
+    /// Queues for a record that is kept for some time before the first run. Otherwise the code of the answer.
+    pub(super) fn queue(&mut self, digest: &Digest, hold: Duration) -> Result<(), u8> {
+        let queued = self.served.namespace.queue(&mut self.attempt, digest);
+        queued.map_err(|error| error.result_code())?;
+        self.hold = Some(hold);
         Ok(())
     }
 
     /// Whether the last run has changed nothing, or there must be a wait before the first.
-    fn must_wait(&self) -> bool {
+    pub(super) fn must_wait(&self) -> bool {
         self.hold.is_some() || self.attempt.must_wait()
     }
 
-    fn run<R>(&mut self, write: impl FnOnce() -> R) -> R {
+    pub(super) fn run<R>(&mut self, write: impl FnOnce() -> R) -> R {
         let done = self.attempt.run(write);
         self.unsynced = self.attempt.take_unsynced().or(self.unsynced);
         done
     }
 
+    /// Waits until the writes are as durable as their namespace promises. Otherwise the code of the answer.
+    pub(super) async fn synced(&mut self) -> Result<(), u8> {
+        if let Some(lsn) = self.unsynced.take() {
+            let durable = self.served.namespace.durable(lsn).await;
+            durable.map_err(|error| error.result_code())?;
+        }
+        Ok(())
+    }
+
     /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends the client's patience.
-    async fn wait(&mut self, shared: &ServerShared, deadline: Instant) {
+    pub(super) async fn wait(&mut self, shared: &ServerShared, deadline: Instant) {
         self.has_waited = true;
         let ends = self.attempt.ends();
         let until = ends.map_or(deadline, |ends| ends.min(deadline));
-        if Instant::now() >= until {
+        // A record that is free by now is taken.
+        if self.hold.is_none() && Instant::now() >= until {
             return self.attempt.end_patience();
         }
         let stopped = async {
@@ -200,7 +220,10 @@ impl WaitingWrite<'_> {
             () = stopped => false,
         };
         match (is_ready, self.hold.take()) {
-            (false, _) => self.attempt.end_patience(),
+            (false, hold) => {
+                self.is_late = hold.is_some();
+                self.attempt.end_patience();
+            }
             // Others may have taken the space, and a group may need more than there is: it does not try all the time.
             (true, None) if ends.is_some() => sleep(SPACE_PAUSE).await,
             (true, None | Some(Duration::ZERO)) => {}
@@ -209,5 +232,82 @@ impl WaitingWrite<'_> {
                 () = shared.told_to_stop() => {}
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::builder::Server;
+    use super::super::config::ServerConfig;
+    use super::super::fields::write_field;
+    use super::super::message::Message;
+    use super::*;
+    use crate::record::KeyHash;
+    use crate::{Key, Store};
+
+    /// An addition of 1 to bin `n` of record `key` of set `s`.
+    fn addition(digest: &Digest) -> Vec<u8> {
+        let mut body = vec![22, 0, 1, 0, 0, 0];
+        body.extend([0; 12]);
+        body.extend([0, 3, 0, 1]);
+        write_field(&mut body, Field::Namespace as u8, b"test");
+        write_field(&mut body, Field::Set as u8, b"s");
+        write_field(&mut body, Field::Digest as u8, digest.as_bytes());
+        body.extend(b"\0\0\0\x0d\x05\x01\0\x01n\0\0\0\0\0\0\0\x01");
+        body
+    }
+
+    #[test]
+    fn a_write_that_finds_its_time_over_before_it_waits_is_made_once_or_not_at_all() {
+        let config = ServerConfig::namespace_of("test");
+        let store = Store::builder().namespace(config).open().unwrap();
+        let server = Server::builder(&store).hold_writes(Duration::from_millis(1), &[]);
+        let shared = ServerShared::new(&server, 0, None).unwrap();
+        let served = shared.namespace(b"test").unwrap();
+        let set = store.set("s").unwrap();
+        let digest = KeyHash::Ripemd160.digest("s", &Key::from(1));
+        let body = addition(&digest);
+        let command = RecordCommand {
+            message: Message::parse(&body).unwrap(),
+            digest,
+            filter: None,
+            row: None,
+            served,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let mut access = Access::new(None, [127, 0, 0, 1].into());
+        let mut make = || {
+            let mut out = ResponseBuffer::new(shared.budget.share());
+            let mut requests = Requests::new(Instant::now());
+            let mut code = None;
+            for _ in 0..3 {
+                code = requests.make((&mut access, served), &command, &mut out);
+                if code.is_some() {
+                    break;
+                }
+                runtime.block_on(requests.wait(&shared));
+            }
+            code
+        };
+        let n = || {
+            set.get(1)
+                .unwrap()
+                .unwrap()
+                .get("n")
+                .and_then(|n| n.as_i64())
+        };
+        // The record is free: there is nothing to wait for.
+        assert_eq!(make(), Some(0));
+        assert_eq!(n(), Some(1));
+        let mut other = served.namespace.attempt();
+        served.namespace.queue(&mut other, &digest).unwrap();
+        assert_eq!(make(), Some(9));
+        drop(other);
+        assert_eq!(n(), Some(1));
+        assert_eq!(make(), Some(0));
+        assert_eq!(n(), Some(2));
     }
 }

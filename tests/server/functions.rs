@@ -521,6 +521,22 @@ fn a_function_is_called_for_all_records_in_the_background() {
 }
 
 #[test]
+fn a_call_whose_time_ends_while_it_waits_for_its_record_is_not_made() {
+    let (running, mut wire) = served("function reads(rec) return 1 end");
+    let demo = running.store.set("demo").unwrap();
+    demo.put(1, [("i", 1)]).unwrap();
+    let impatient = Message {
+        timeout_ms: 20,
+        ..call(1, "m.reads", &[])
+    };
+    crate::waits::with_record_locked(&running.store, || {
+        let answer = wire.ask(&impatient);
+        assert_eq!((answer.code, answer.ops.len()), (9, 0));
+    });
+    assert_eq!(wire.ask(&call(1, "m.reads", &[])).code, 0);
+}
+
+#[test]
 fn modules_outlive_the_server_and_a_new_text_counts_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
