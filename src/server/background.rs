@@ -3,18 +3,19 @@
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::time::timeout;
 
 use super::command::CommandRefusal;
 use super::function::RecordFunction;
 use super::function_call::FunctionCall;
 use super::result_code;
 use super::served::ServedNamespace;
+use super::shared::ServerShared;
+use super::waiting::WaitingWrite;
 use crate::engine::DigestAddress;
 use crate::operation::{Checked, Mode, Operation, OperationResults};
-use crate::{Digest, Expression, Namespace, WritePolicy};
+use crate::{Digest, Expression, WritePolicy};
 
-/// How long a function may take for a record.
+/// How long a function may take for a record, and how long it may wait for that and for space.
 const CALL_TIME: Duration = Duration::from_secs(1);
 
 /// The change that a query makes to each of its records.
@@ -34,7 +35,7 @@ impl BackgroundChange {
     /// Changes a record of a set. The results are for nobody.
     pub(crate) fn make(
         &self,
-        served: &ServedNamespace,
+        (shared, served): (&ServerShared, &ServedNamespace),
         digest: Digest,
         set: &str,
     ) -> Result<(), CommandRefusal> {
@@ -53,8 +54,8 @@ impl BackgroundChange {
                     policy,
                     effects: &served.counters.background_effects,
                 };
-                let ends = Instant::now() + CALL_TIME;
-                alone(namespace, &digest, || {
+                alone((shared, served), &digest, || {
+                    let ends = Instant::now() + CALL_TIME;
                     let applied = function.apply(address, ends, |_| Ok(()));
                     applied.map(drop)
                 })
@@ -69,25 +70,28 @@ impl BackgroundChange {
     }
 }
 
-/// Runs a function while its record is its own.
+/// Runs a function while its record is its own, again if a write of it must wait.
 fn alone(
-    namespace: &Namespace,
+    (shared, served): (&ServerShared, &ServedNamespace),
     digest: &Digest,
-    run: impl FnOnce() -> Result<(), CommandRefusal>,
+    run: impl Fn() -> Result<(), CommandRefusal>,
 ) -> Result<(), CommandRefusal> {
     // Without a runtime no client's request can hold the record.
     let Ok(runtime) = Handle::try_current() else {
         return run();
     };
-    let mut attempt = namespace.attempt();
-    namespace.queue(&mut attempt, digest)?;
-    let granted = runtime.block_on(async { timeout(CALL_TIME, attempt.ready()).await });
-    if granted.is_err() {
-        return Err(result_code::TIMEOUT.into());
+    let deadline = Instant::now() + CALL_TIME;
+    let mut write = WaitingWrite::new(served);
+    write.queue(digest, Duration::ZERO)?;
+    loop {
+        runtime.block_on(write.wait(shared, deadline));
+        if write.is_late {
+            return Err(result_code::TIMEOUT.into());
+        }
+        let done = write.run(&run);
+        if !write.must_wait() {
+            runtime.block_on(write.synced())?;
+            return done;
+        }
     }
-    let done = attempt.run(run);
-    if let Some(lsn) = attempt.take_unsynced() {
-        runtime.block_on(namespace.durable(lsn))?;
-    }
-    done
 }

@@ -47,7 +47,6 @@ const LOOK_EVERY: usize = 4;
 
 /// A query under way.
 pub(crate) struct WireQuery {
-    shared: Arc<ServerShared>,
     records: MetRecords,
     work: QueryWork,
     /// Whether all records have been met.
@@ -71,6 +70,7 @@ enum QueryWork {
 
 /// The records that a query meets.
 struct MetRecords {
+    shared: Arc<ServerShared>,
     served: Arc<ServedNamespace>,
     source: PartitionQuery,
     /// Whether records of the server's own sets are passed over.
@@ -112,7 +112,7 @@ impl WireQuery {
 
     /// Runs to the end on this thread, for no client.
     pub(crate) fn run_alone(mut self) {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.records.shared);
         let mut nobody = ResponseBuffer::new(shared.budget.share());
         loop {
             match self.step(&mut nobody) {
@@ -124,7 +124,7 @@ impl WireQuery {
     }
 
     fn advance(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
-        if self.records.job.is_aborted() || self.shared.is_closing() {
+        if self.records.job.is_aborted() || self.records.shared.is_closing() {
             // Of a short query only the time limit counts as its end from outside.
             let how = match self.records.job.facts.kind {
                 JobKind::Short => JobEnd::Failed,
@@ -291,7 +291,8 @@ impl MetRecords {
         if self.lend(digest, |_, _, _| ()).is_none() {
             return false;
         }
-        let changed = change.make(&self.served, *digest, &self.set_name.name);
+        let of = (&*self.shared, &*self.served);
+        let changed = change.make(of, *digest, &self.set_name.name);
         match changed.map_err(|refused| refused.answer().code) {
             Ok(()) => return true,
             // Deleted meanwhile.

@@ -521,6 +521,49 @@ fn a_function_is_called_for_all_records_in_the_background() {
 }
 
 #[test]
+fn a_function_in_the_background_waits_for_space_as_operations_do() {
+    let mut config = NamespaceConfig::new("test").max_space_wait(Duration::from_secs(3_600));
+    config.key_hash = KeyHash::Ripemd160;
+    config.max_device_bytes = 64 << 20;
+    let store = Store::builder().namespace(config).open().unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    let text = "function fills(rec) rec.b = string.rep('x', 102400) aerospike:update(rec) end";
+    assert_eq!(register(&mut wire, "m.lua", text), "ok");
+    let (set, others) = (store.set("demo").unwrap(), store.set("other").unwrap());
+    for key in 0..100 {
+        set.put(key, [("i", key)]).unwrap();
+    }
+    let payload = vec![7_u8; 100 << 10];
+    let put = |key: i64| others.put(key, [("b", payload.as_slice())]);
+    let count = (0..).find(|key| put(*key).is_err()).unwrap();
+    let namespace = store.namespace("test").unwrap();
+    let waits = namespace.stats().space_waits;
+    // Deleted records give their space back when no reader can see them any more, and this one can.
+    others
+        .read(0, |_| {
+            for key in 1..count / 2 {
+                others.delete(key).unwrap();
+            }
+            let job = with_call(query(), "m.fills", &[])
+                .field(33, &[2])
+                .field(7, &9_u64.to_be_bytes());
+            assert_eq!(wire.ask_many(&job).1, 0);
+            let is_done =
+                |wire: &mut Wire| wire.info("query-show:trid=9")[0].contains("status=done");
+            until(|| namespace.stats().space_waits > waits || is_done(&mut wire));
+        })
+        .unwrap()
+        .unwrap();
+    until(|| wire.info("query-show:trid=9")[0].contains("status=done(ok)"));
+    let shown = &wire.info("query-show:trid=9")[0];
+    assert!(
+        shown.contains("recs-succeeded=100:recs-failed=0"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_call_whose_time_ends_while_it_waits_for_its_record_is_not_made() {
     let (running, mut wire) = served("function reads(rec) return 1 end");
     let demo = running.store.set("demo").unwrap();

@@ -165,8 +165,8 @@ pub(crate) fn start(
         }
     };
     Ok(Some(Box::new(WireQuery {
-        shared: Arc::clone(shared),
         records: MetRecords {
+            shared: Arc::clone(shared),
             served: Arc::clone(served),
             source,
             hides_own: set_id.is_none() || writes,
