@@ -23,7 +23,12 @@ impl Functions {
         Err(ABSENT.to_owned())
     }
 
-    pub(crate) fn begin_stream(&self, _: &FunctionCall, _: Instant) -> Result<Stream, String> {
+    pub(crate) fn begin_stream(
+        &self,
+        _: &FunctionCall,
+        _: u64,
+        _: Instant,
+    ) -> Result<Stream, String> {
         Err(ABSENT.to_owned())
     }
 }

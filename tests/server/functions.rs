@@ -437,7 +437,11 @@ fn a_stream_filters_maps_aggregates_and_reduces() {
                     : reduce(function(a, b) return map.merge(a, b, add) end)
          end
          function groups(s) return s : groupby(function(rec) return rec.i % 2 end) end
-         function fails(s) return s : map(function(rec) return rec.i + nil end) end",
+         function fails(s) return s : map(function(rec) return rec.i + nil end) end
+         function clocks(s)
+           local begun, clock = aerospike:get_current_time(), function() return aerospike:get_current_time() end
+           return s : filter(function() return false end) : aggregate(list{begun}, clock) : map(function(l) list.append(l, clock()) return l end)
+         end",
     );
     let demo = running
         .store
@@ -465,6 +469,9 @@ fn a_stream_filters_maps_aggregates_and_reduces() {
         told(&rows[0], "SUCCESS").value,
         b"\x82\x00\xcd\x09\x92\x01\xcd\x09\xc4"
     );
+    // The clock goes at the beginning and at the end, too: two numbers of 8 bytes.
+    let (rows, _) = wire.ask_many(&stream("m.clocks", &[]));
+    assert_eq!(told(&rows[0], "SUCCESS").value.len(), 1 + 2 * 9);
     // No index is asked about a set that nobody has written.
     let bound = |value: i64| [&8_u32.to_be_bytes()[..], &value.to_be_bytes()].concat();
     let range = [&[1, 1, b'i', 1][..], &bound(4), &bound(7)].concat();

@@ -108,3 +108,32 @@ fn memory_and_loops_outside_of_lua_are_bounded() {
     assert!(text.contains("has no bins"), "{text}");
     assert!(demo.get(2).unwrap().is_none());
 }
+
+#[test]
+fn work_of_the_library_counts_for_the_time_of_a_call() {
+    let (running, mut wire) = served(
+        "function prepends(rec)
+           local l = list()
+           l[4000000] = 1
+           while true do list.prepend(l, 1) end
+         end
+         function inserts(rec)
+           local t = {}
+           for i = 1, 1000000 do t[i] = i end
+           while true do table.insert(t, 1, i) table.remove(t, 1) end
+         end
+         function repeats(rec) while true do string.rep('x', 20000000) end end",
+    );
+    let demo = running.store.set("demo").unwrap();
+    demo.put(1, [("i", 1)]).unwrap();
+    for function in ["m.prepends", "m.inserts", "m.repeats"] {
+        let began = Instant::now();
+        let text = failure(&wire.ask(&Message {
+            timeout_ms: 300,
+            ..call(1, function, &[])
+        }));
+        assert!(text.contains("ran for more than"), "{function}: {text}");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(5), "{function}: {took:?}");
+    }
+}

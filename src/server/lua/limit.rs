@@ -42,9 +42,8 @@ impl Limit {
     }
 
     /// Counts instructions. Otherwise the limit that they exceed, then and ever after.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let every = u64::from(CHECK_EVERY);
-        let count = self.instructions.fetch_add(every, Ordering::Relaxed);
+    pub(super) fn check(&self, more: u64) -> Result<(), String> {
+        let count = self.instructions.fetch_add(more, Ordering::Relaxed);
         if count > INSTRUCTIONS_MAX {
             return self.end(format!(
                 "the function took more than {INSTRUCTIONS_MAX} instructions"

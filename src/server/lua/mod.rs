@@ -63,10 +63,11 @@ impl Functions {
     pub(crate) fn begin_stream(
         &self,
         call: &FunctionCall,
+        now_ms: u64,
         ends: Instant,
     ) -> Result<Stream, String> {
         let vm = self.take(call, ends)?;
-        let stream = vm.begin_stream(call, ends)?;
+        let stream = vm.begin_stream(call, now_ms, ends)?;
         Ok(Box::new(move |record, ends| {
             vm.advance(&stream, record, ends)
         }))

@@ -2,17 +2,27 @@
 --
 -- `host` has the functions of the server: `freeze(value)` copies a value out of Lua, `size(value)` counts the bytes that it
 -- takes in a record, `log(level, text)`, `now()` in milliseconds since 2010, `source(name)` the text of a registered module,
--- `is_over()` whether a limit of the call is exceeded, `set_bytes` the metatables of bytes.
+-- `is_over()` whether a limit of the call is exceeded, `spend(count)` counts instructions.
 local host = ...
 
 local error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tostring =
     error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tostring
 local raw_type, raw_pcall, raw_xpcall = type, pcall, xpcall
-local concat, move, format, rep, tointeger = table.concat, table.move, string.format, string.rep, math.tointeger
+local concat, raw_move, format, rep, tointeger = table.concat, table.move, string.format, string.rep, math.tointeger
 
 -- The most elements of a list: more than fit into a record. A function of the library runs without hooks, so that its work
 -- is bounded here.
 local ELEMENTS_MAX = 8 << 20
+
+-- For the same reason its work counts as instructions.
+local function spend(count)
+    if count > 1000 then host.spend(count) end
+end
+
+local function move(from, first, last, at, to)
+    spend(last - first)
+    return raw_move(from, first, last, at, to)
+end
 
 -- The key of an object's contents: no other key is set in the table itself, so that every access comes by a metamethod.
 local CONTENTS = {}
@@ -565,18 +575,25 @@ local function function_of(name)
     return f
 end
 
--- Functions of Lua's library that loop as long as their arguments say.
-local function plain(name)
+-- Functions of Lua's library that loop as long as their arguments say. `work` says how long, from the table's length.
+local function plain(name, work)
     local f = table[name]
-    return function(t, ...)
-        if raw_type(t) == "table" and getmetatable(t) then error("table." .. name .. " takes a plain table", 2) end
+    table[name] = function(t, ...)
+        if raw_type(t) == "table" then
+            if getmetatable(t) then error("table." .. name .. " takes a plain table", 2) end
+            spend(work(rawlen(t), ...))
+        end
         return f(t, ...)
     end
 end
-for _, name in ipairs { "insert", "remove", "sort", "unpack" } do table[name] = plain(name) end
+local function behind(count, at) return count - (tointeger(at) or count) end
+plain("insert", function(count, at, ...) return select("#", ...) > 0 and behind(count, at) or 0 end)
+plain("remove", behind)
+plain("sort", function(count) return 16 * count end)
+plain("unpack", function(count, from, to) return (tointeger(to) or count) - (tointeger(from) or 1) end)
 function table.concat(t, separator, from, to)
     from, to = from or 1, to or rawlen(t)
-    bounded(to - from)
+    spend(bounded(to - from))
     return concat(t, separator, from, to)
 end
 function table.move(from, first, last, at, to)
@@ -585,7 +602,10 @@ function table.move(from, first, last, at, to)
     return move(from, first, last, at, to or from)
 end
 function string.rep(text, count, separator)
-    if #text + #(separator or "") == 0 then return "" end
+    local length = #text + #(separator or "")
+    if length == 0 then return "" end
+    -- Bytes are copied many at once.
+    spend((tointeger(count) or 0) * length // 64)
     return rep(text, count, separator)
 end
 

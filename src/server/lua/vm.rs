@@ -69,7 +69,7 @@ impl Vm {
         let hooked = Arc::clone(limit);
         lua.set_global_hook(
             HookTriggers::new().every_nth_instruction(CHECK_EVERY),
-            move |_, _| match hooked.check() {
+            move |_, _| match hooked.check(CHECK_EVERY.into()) {
                 Ok(()) => Ok(VmState::Continue),
                 Err(why) => Err(mlua::Error::runtime(why)),
             },
@@ -102,7 +102,7 @@ impl Vm {
         ends: Instant,
     ) -> FunctionResult {
         let existed = record.metadata.is_some();
-        self.limited(ends, record.now_ms, || {
+        self.limited(ends, Some(record.now_ms), || {
             let facts = self.facts(record)?;
             let object: mlua::Value = self.function("new_record")?.call(&facts)?;
             let arguments = self.arguments(call, Some(object))?;
@@ -119,9 +119,10 @@ impl Vm {
     pub(super) fn begin_stream(
         &self,
         call: &FunctionCall,
+        now_ms: u64,
         ends: Instant,
     ) -> std::result::Result<(Function, Function), String> {
-        self.limited(ends, 0, || {
+        self.limited(ends, Some(now_ms), || {
             let arguments = self.arguments(call, None)?;
             self.function("begin_stream")?.call(arguments)
         })
@@ -137,7 +138,7 @@ impl Vm {
         record: Option<RecordInput>,
         ends: Instant,
     ) -> std::result::Result<Vec<Value>, String> {
-        let now_ms = record.as_ref().map_or(0, |record| record.now_ms);
+        let now_ms = record.as_ref().map(|record| record.now_ms);
         self.limited(ends, now_ms, || {
             let Some(record) = record else {
                 return self.values(finish.call(())?);
@@ -148,14 +149,17 @@ impl Vm {
         })
     }
 
+    /// Runs Lua, with the namespace's clock at `now_ms`; `None`: where it was.
     fn limited<R>(
         &self,
         ends: Instant,
-        now_ms: u64,
+        now_ms: Option<u64>,
         run: impl FnOnce() -> Result<R>,
     ) -> std::result::Result<R, String> {
         self.limit.begin(ends);
-        self.limit.now_ms.store(now_ms, Ordering::Relaxed);
+        if let Some(now_ms) = now_ms {
+            self.limit.now_ms.store(now_ms, Ordering::Relaxed);
+        }
         let result = run().map_err(|error| text_of(&error, &self.limit));
         // A function that caught the end of its time has not done its work.
         match self.limit.over() {
@@ -317,6 +321,9 @@ fn fill_host(
     let clock = Arc::clone(limit);
     let now = move |_: &Lua, ()| Ok(clock.now_ms.load(Ordering::Relaxed));
     set("now", lua.create_function(now))?;
+    let worked = Arc::clone(limit);
+    let spend = move |_: &Lua, count: u64| worked.check(count).map_err(mlua::Error::runtime);
+    set("spend", lua.create_function(spend))?;
     let watched = Arc::clone(limit);
     let is_over = move |_: &Lua, ()| Ok(watched.over().is_some());
     set("is_over", lua.create_function(is_over))?;

@@ -42,7 +42,8 @@ impl StreamState {
     ) -> Result<(), String> {
         let ends = || Instant::now() + STEP_TIME;
         if let Self::Ahead(call) = self {
-            *self = Self::Running(served.functions.begin_stream(call, ends())?);
+            let now_ms = served.namespace.now_ms();
+            *self = Self::Running(served.functions.begin_stream(call, now_ms, ends())?);
         }
         match self {
             Self::Running(stream) => tell(&stream(record, ends())?, out),
