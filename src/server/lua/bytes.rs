@@ -237,13 +237,16 @@ struct BufferInteger {
 impl BufferInteger {
     /// A single byte has no sign, others do.
     fn read(self, bytes: &[u8]) -> i64 {
-        let mut bytes = bytes.to_vec();
-        if self.is_little {
-            bytes.reverse();
-        }
-        let is_negative = self.len > 1 && bytes.first().is_some_and(|byte| *byte >= 0x80);
+        let high = match self.is_little {
+            true => bytes.last(),
+            false => bytes.first(),
+        };
+        let sign = -i64::from(self.len > 1 && high.is_some_and(|byte| *byte >= 0x80));
         let join = |number: i64, byte: &u8| number << 8 | i64::from(*byte);
-        bytes.iter().fold(-i64::from(is_negative), join)
+        match self.is_little {
+            true => bytes.iter().rev().fold(sign, join),
+            false => bytes.iter().fold(sign, join),
+        }
     }
 
     /// The bytes of a number that fits.
