@@ -98,15 +98,17 @@ fn render_sets(shared: &ServerShared, node: &str, metrics: &mut MetricsText) {
         ("objects", |usage| usage.records as f64),
         ("data_used_bytes", |usage| usage.stored_bytes as f64),
     ];
+    let sets_of = |served: &Arc<ServedNamespace>| {
+        let labels = labels_of(node, served);
+        let sets = served.namespace.sets().into_iter();
+        let named = sets.filter(|usage| !usage.name.is_empty());
+        named.map(move |usage| (format!("{labels},set=\"{}\"", escaped(&usage.name)), usage))
+    };
+    let sets: Vec<_> = shared.namespaces.iter().flat_map(sets_of).collect();
     for (name, of) in metrics_of_sets {
         let name = format!("aerospike_sets_{name}");
-        for served in &shared.namespaces {
-            let labels = labels_of(node, served);
-            let sets = served.namespace.sets().into_iter();
-            for usage in sets.filter(|usage| !usage.name.is_empty()) {
-                let labels = format!("{labels},set=\"{}\"", escaped(&usage.name));
-                metrics.add(&name, "gauge", &labels, of(&usage));
-            }
+        for (labels, usage) in &sets {
+            metrics.add(&name, "gauge", labels, of(usage));
         }
     }
 }
