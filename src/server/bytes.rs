@@ -34,6 +34,18 @@ impl<'a> UnreadBytes<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
+    /// The bytes behind a length of one byte.
+    pub(crate) fn short(&mut self) -> Option<&'a [u8]> {
+        let len = self.u8()?;
+        self.take(len.into())
+    }
+
+    /// The bytes behind a length of four bytes.
+    pub(crate) fn long(&mut self) -> Option<&'a [u8]> {
+        let len = self.u32()?;
+        self.take(len as usize)
+    }
+
     /// How many bytes are left.
     pub(crate) const fn len(&self) -> usize {
         self.0.len()

@@ -109,25 +109,22 @@ fn parse_range(field: &[u8]) -> Option<(&[u8], IndexType, IndexBound)> {
     if cursor.u8()? != 1 {
         return None;
     }
-    let name_len = cursor.u8()?;
-    let bin = cursor.take(usize::from(name_len))?;
+    let bin = cursor.short()?;
     let kind = CLIENT_TYPES.by_number(cursor.u8()?)?;
-    let first_len = cursor.u32()? as usize;
-    let first = cursor.take(first_len)?;
+    let first = cursor.long()?;
     let bound = match kind {
         IndexType::Integer => {
-            let last_len = cursor.u32()? as usize;
-            let last = cursor.take(last_len)?;
+            let last = cursor.long()?;
             let first = i64::from_be_bytes(first.try_into().ok()?);
             let last = i64::from_be_bytes(last.try_into().ok()?);
             (first <= last).then_some(IndexBound::Integers(first, last))
         }
-        IndexType::GeoJson if first_len <= GEOMETRY_BYTES_MAX => {
+        IndexType::GeoJson if first.len() <= GEOMETRY_BYTES_MAX => {
             let geometry = Geometry::parse(first).ok()?;
             Some(IndexBound::Geometry(Box::new(geometry)))
         }
-        IndexType::String if first_len <= TEXT_BYTES_MAX => Some(IndexBound::Text(first.into())),
-        IndexType::Blob if first_len <= TEXT_BYTES_MAX => Some(IndexBound::Blob(first.into())),
+        IndexType::String if first.len() <= TEXT_BYTES_MAX => Some(IndexBound::Text(first.into())),
+        IndexType::Blob if first.len() <= TEXT_BYTES_MAX => Some(IndexBound::Blob(first.into())),
         _ => None,
     };
     Some((bin, kind, bound?))

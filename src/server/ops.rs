@@ -93,11 +93,9 @@ impl<'a> Iterator for OpIter<'a> {
 
 /// The next operation.
 fn next<'a>(cursor: &mut UnreadBytes<'a>) -> Option<WireOp<'a>> {
-    let size = cursor.u32()? as usize;
-    let mut rest = UnreadBytes(cursor.take(size)?);
+    let mut rest = UnreadBytes(cursor.long()?);
     let (code, kind, flags) = (rest.u8()?, rest.u8()?, rest.u8()?);
-    let name_len = rest.u8()?;
-    let name = rest.take(usize::from(name_len))?;
+    let name = rest.short()?;
     if flags & FLAG_HAS_TIME != 0 {
         rest.u64()?;
     }

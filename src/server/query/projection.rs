@@ -46,11 +46,8 @@ fn names_of(list: &[u8]) -> Result<Vec<BinName>> {
     let cut = || Error::parameter("a list of bins ends before its last name");
     let mut cursor = UnreadBytes(list);
     let count = cursor.u8().ok_or_else(cut)?;
-    let mut name = || {
-        let len = cursor.u8().ok_or_else(cut)?;
-        bin_name(cursor.take(usize::from(len)).ok_or_else(cut)?)
-    };
-    (0..count).map(|_| name()).collect()
+    let mut name = |_| bin_name(cursor.short().ok_or_else(cut)?);
+    (0..count).map(&mut name).collect()
 }
 
 /// Adds the bins that a query asks for. False if the record has none of them.

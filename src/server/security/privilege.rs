@@ -150,11 +150,8 @@ pub(super) fn read_list<'a, T, L: FromIterator<T>>(
 
 /// A length in one byte, and text of this length. An error is the code of the answer.
 pub(super) fn short_text<'a>(cursor: &mut UnreadBytes<'a>) -> Result<&'a str, u8> {
-    let mut text = || {
-        let len = cursor.u8()?;
-        std::str::from_utf8(cursor.take(len.into())?).ok()
-    };
-    text().ok_or(result_code::SECURITY_FIELD)
+    let text = cursor.short().map(std::str::from_utf8);
+    text.and_then(Result::ok).ok_or(result_code::SECURITY_FIELD)
 }
 
 /// The privileges of a role that is there without being created.
