@@ -215,21 +215,22 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(())
     }
 
-    /// Whether the bin that names the parent is the same in both layouts of a move: then the former one has all children, moved
-    /// or not.
-    fn former_has_all(&self) -> bool {
-        let bin = self
-            .former
-            .as_ref()
-            .and_then(ChildPlace::parent_bin_of_child);
-        let is_reference = |former: &ChildPlace| former.layout.parent_bin().is_none();
-        self.former.as_ref().is_some_and(is_reference) && bin == self.current.parent_bin_of_child()
+    /// The layout by reference whose index finds all children of a move, moved or not: both layouts name the parent in one bin.
+    fn has_all(&self) -> Option<&ChildPlace> {
+        let (former, current) = (self.former.as_ref()?, &self.current);
+        let is_one_bin = former.parent_bin_of_child() == current.parent_bin_of_child();
+        let is_reference = |place: &&ChildPlace| place.layout.parent_bin().is_none();
+        [former, current]
+            .into_iter()
+            .find(is_reference)
+            .filter(|_| is_one_bin)
     }
 
     /// The layouts in which each child is found once, but for one that moves meanwhile.
     fn places_read(&self) -> impl Iterator<Item = &ChildPlace> {
-        let places = if self.former_has_all() { 1 } else { 2 };
-        self.places().take(places)
+        let has_all = self.has_all();
+        let others = self.places().filter(move |_| has_all.is_none());
+        has_all.into_iter().chain(others)
     }
 
     /// The layouts in the order in which they are read: a child that moves meanwhile is seen in one of them at least.
@@ -254,8 +255,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
 
     fn put_bins(&self, parent: &Key<'_>, child: &Key<'_>, bins: &Bins) -> Result<()> {
         self.ensure_declared()?;
-        let place = &self.current;
+        let (place, former) = (&self.current, self.former.as_ref());
         self.check_bins(bins)?;
+        let is_record = place.layout.has_child_records();
+        let former = former.map(|former| {
+            let is_listed = is_record && former.layout.is_key_list();
+            let named = is_listed.then(|| self.children(former).named_parent(child));
+            Ok((former, named.transpose()?.flatten()))
+        });
+        let former = self.named(place, former.transpose())?;
         let put = if place.checks_parent() {
             self.store.atomically(|store| {
                 check_exists(store, &place.side().set, parent)?;
@@ -265,13 +273,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             self.children(place).put(parent, child, bins)
         };
         self.named(place, put)?;
-        let Some(former) = &self.former else {
+        let Some((former, named)) = former else {
             return Ok(());
         };
-        let stays_record = former.layout.has_child_records() && place.layout.has_child_records();
-        let removed = if stays_record {
-            // The record was written anew: a list can still have its key, and the record the parent's.
-            self.children(former).leave(parent, child, place)
+        let removed = if is_record && former.layout.has_child_records() {
+            // The record was written anew: lists can still have its key, and the record the parent's.
+            let left = [Some(parent), named.as_ref()];
+            self.children(former).leave(left, child, place)
         } else {
             self.children(former).remove(parent, child).map(drop)
         };
@@ -339,23 +347,26 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         limit: usize,
     ) -> Result<ChildPage> {
         let parent = parent.into();
-        let (former, token) = match token {
-            None => (self.former.as_ref(), None),
-            Some(token) => match (token.split_at_checked(1), &self.former) {
-                (Some(("f", rest)), Some(former)) => (Some(former), Some(rest)),
-                (Some(("f", _)), None) => (None, None),
-                (Some(("c", rest)), _) => (None, Some(rest).filter(|rest| !rest.is_empty())),
-                _ => return Err(Error::parameter(format!("{token:?} is no token of a page"))),
-            },
+        let former = self.former.as_ref();
+        let mut places = self.places_read();
+        let (place, token) = match token.map(|token| token.split_at_checked(1)) {
+            None => (places.next(), None),
+            Some(Some(("f", rest))) => (former, former.map(|_| rest)),
+            Some(Some(("c", rest))) => (None, Some(rest).filter(|rest| !rest.is_empty())),
+            Some(_) => {
+                let token = token.unwrap_or_default();
+                return Err(Error::parameter(format!("{token:?} is no token of a page")));
+            }
         };
-        let place = former.unwrap_or(&self.current);
+        let place = place.unwrap_or(&self.current);
+        let is_former = former.is_some_and(|former| std::ptr::eq(former, place));
         let (children, next) =
             self.named(place, self.children(place).page(&parent, token, limit))?;
-        let next = match (next, former) {
-            (Some(next), Some(_)) => Some(format!("f{next}")),
-            (Some(next), None) => Some(format!("c{next}")),
-            (None, Some(_)) if !self.former_has_all() => Some("c".to_owned()),
-            (None, _) => None,
+        let next = match next {
+            Some(next) if is_former => Some(format!("f{next}")),
+            Some(next) => Some(format!("c{next}")),
+            None if is_former && self.has_all().is_none() => Some("c".to_owned()),
+            None => None,
         };
         let children = children.into_iter().map(|(key, bins)| Child { key, bins });
         Ok(ChildPage {

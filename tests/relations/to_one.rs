@@ -139,6 +139,19 @@ fn a_child_that_gets_another_parent_keeps_its_bins_and_its_time() {
 }
 
 #[test]
+fn a_page_leaves_out_a_child_that_its_transaction_has_given_away() {
+    let store = Store::in_memory().unwrap();
+    let tasks = tasks(&store, Layout::reference("owner", "by_owner"));
+    tasks.put("ann", 7, &json!({ "title": "paint" })).unwrap();
+    let seen = store.transaction(|tx| {
+        let tasks = tasks.within(tx);
+        tasks.set_parent(7, "bob")?;
+        tasks.page("ann", None, 10)
+    });
+    assert_eq!(seen.unwrap().children, []);
+}
+
+#[test]
 fn children_that_do_not_name_their_parent_are_not_moved() {
     let store = Store::in_memory().unwrap();
     for layout in [Layout::key_list("tasks"), Layout::consolidated("tasks")] {

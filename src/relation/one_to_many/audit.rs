@@ -27,7 +27,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 self.named(place, swept)?;
             }
             // What the former layout finds besides has not been moved yet.
-            let first = usize::from(self.former_has_all());
+            let is_former = |has_all: &ChildPlace| !std::ptr::eq(has_all, place);
+            let first = usize::from(self.has_all().is_some_and(is_former));
             for place in self.places().skip(first) {
                 let parents = || self.named(place, self.children(place).all_parents());
                 auditor.each(parents, false, |auditor, parent| {
@@ -66,7 +67,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             return Ok(());
         }
         let looked_at = self.each_child(place, parent, |child| {
-            if self.children(&self.current).get(parent, &child)?.is_some() {
+            if self
+                .children(&self.current)
+                .has_besides(place, parent, &child)?
+            {
                 let twice = RelationFault::Twice {
                     parent: parent.clone(),
                     key: child.clone(),

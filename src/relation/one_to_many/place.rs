@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use super::layout::Layout;
 use crate::base64;
 use crate::engine::declaration::{DeclaredSide, SideForm};
-use crate::error::if_there;
+use crate::expressions::{bin_exists, not};
+use crate::policy::RecordExistsAction;
 use crate::record::{Record, converted};
-use crate::relation::keys::{element_of, key_of, pages_of_index, read_one};
+use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, pages_of_index, read_one};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{OwnedEdges, RelationSide};
 use crate::relation::within::{Within, within};
 use crate::relation::writes::{delete_member, names, puts, replacing};
 use crate::{
-    Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore,
-    Result, Value, WritePolicy, operations,
+    Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key, Operation, RecordSet,
+    RecordStore, Result, Value, WritePolicy, operations,
 };
 
 /// The children of a relation, where one layout has them.
@@ -161,40 +162,95 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
             }
             return Ok(false);
         };
-        let stays_record = self.layout.has_child_records() && to.layout.has_child_records();
+        let makes_record = to.layout.has_child_records();
+        if makes_record && self.layout.has_child_records() {
+            if to.layout.is_key_list() {
+                new.edges(parent).add(child, &Value::Nil)?;
+            }
+            let now = to.parent_bin_of_child();
+            if let Some(bin) = now.filter(|_| now != self.parent_bin_of_child()) {
+                new.name_parent(child, operations::put(bin, element_of(parent)))?;
+            }
+            return self.leave([Some(parent), None], child, to).map(|()| true);
+        }
         // A version that is there already was written since: it is newer.
-        if stays_record || new.get(parent, child)?.is_none() {
+        if new.get(parent, child)?.is_none() {
+            let taken = |record: Record| !is_removed(&record);
+            if makes_record
+                && read_one(&new.records()?, child, Some(&[REMOVED]))?.is_some_and(taken)
+            {
+                return Err(Error::parameter(format!(
+                    "child {child} of parent {parent}: set {:?} has a record of this key, which the child would take the place of: put it under another key, and remove this one",
+                    to.children()
+                )));
+            }
             new.put(parent, child, &bins)?;
         }
-        if !stays_record {
-            self.remove(parent, child)?;
-            return Ok(true);
-        }
-        self.leave(parent, child, to)?;
+        self.remove(parent, child)?;
         Ok(true)
     }
 
-    /// Takes a child that is kept as a record in `current` now off its parent's list, and the parent's key out of it where this
-    /// layout has that in a bin of its own.
+    /// Whether a child that another layout of a move has is in this one, too.
+    pub(super) fn has_besides(
+        &self,
+        other: &ChildPlace,
+        parent: &Key<'_>,
+        child: &Key<'_>,
+    ) -> Result<bool> {
+        let named = self.parent_bin_of_child();
+        if named.is_none() || named != other.parent_bin_of_child() {
+            return Ok(self.get(parent, child)?.is_some());
+        }
+        // The record says the same in both: its place is the list.
+        Ok(self.layout.is_key_list() && self.edges(parent).get(child)?.is_some())
+    }
+
+    /// Returns the parent that the record of a child names.
+    pub(super) fn named_parent(&self, child: &Key<'_>) -> Result<Option<Key<'static>>> {
+        let Some(bin) = self.parent_bin_of_child() else {
+            return Ok(None);
+        };
+        let found = read_one(&self.records()?, child, Some(&[bin]))?;
+        found
+            .and_then(|found| found.get(bin))
+            .map(key_of)
+            .transpose()
+    }
+
+    /// Takes a child that is kept as a record in `current` now off the lists of these parents, and the parent's key out of it where
+    /// this layout has that in a bin of its own.
     pub(super) fn leave(
         &self,
-        parent: &Key<'_>,
+        parents: [Option<&Key<'_>>; 2],
         child: &Key<'_>,
         current: &ChildPlace,
     ) -> Result<()> {
-        if self.layout.parent_bin().is_some() {
-            self.edges(parent).remove(child)?;
+        if self.layout.is_key_list() {
+            for parent in parents.into_iter().flatten() {
+                self.edges(parent).remove(child)?;
+            }
         }
-        let other = current.parent_bin_of_child();
-        let Some(bin) = self.parent_bin_of_child().filter(|bin| Some(*bin) != other) else {
-            return Ok(());
-        };
-        let policy = WritePolicy::default()
+        let now = current.parent_bin_of_child();
+        if let Some(bin) = self.parent_bin_of_child().filter(|bin| Some(*bin) != now) {
+            self.name_parent(child, operations::put(bin, Value::Nil))?;
+        }
+        Ok(())
+    }
+
+    /// Changes the bin in which a child names its parent; others, and its time to live, stay. Returns false if there is no child.
+    pub(super) fn name_parent(&self, child: &Key<'_>, name: Operation) -> Result<bool> {
+        let records = self.records()?;
+        let mut keep = WritePolicy::default()
+            .record_exists_action(RecordExistsAction::UpdateOnly)
             .expiration(Expiration::DontUpdate)
             .of_relation();
-        let removal = [operations::put(bin, Value::Nil)];
-        let records = self.records()?;
-        if_there(records.operate_on(&policy, child, &removal)).map(drop)
+        if records.may_bring_back(&keep) {
+            keep = keep.filter(not(bin_exists(REMOVED)));
+        }
+        match records.operate_on(&keep, child, &[name]) {
+            Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => Ok(false),
+            written => written.map(|_| true),
+        }
     }
 
     pub(super) fn get(&self, parent: &Key<'_>, child: &Key<'_>) -> Result<Option<Bins>> {
@@ -293,10 +349,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Within<'_, ChildPlace, S> {
         token: Option<&str>,
         limit: usize,
     ) -> Result<FoundChildren> {
-        let Layout::Reference { index, .. } = &self.layout else {
+        let Layout::Reference { bin, index } = &self.layout else {
             return self.page_of_collection(parent, token, limit);
         };
-        let records = self.records()?;
+        let (records, named) = (self.records()?, Some(element_of(parent)));
         let page = records.query_keys(&IndexQuery {
             index,
             equal: &[element_of(parent)],
@@ -307,7 +363,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Within<'_, ChildPlace, S> {
         let found = records.read_each(&page.keys, None);
         let mut children = Vec::with_capacity(found.len());
         for (key, record) in page.keys.into_iter().zip(found) {
-            if let Some(record) = record? {
+            // It may have another parent by now, or by this transaction.
+            if let Some(record) = record?.filter(|record| record.get(bin) == named) {
                 children.push((key, self.own_bins(record)?));
             }
         }

@@ -3,16 +3,12 @@
 #[cfg(doc)]
 use super::Layout;
 use super::OneToMany;
-use crate::expressions::{bin_exists, not};
 use crate::operations;
-use crate::policy::RecordExistsAction;
 use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, read_one};
 use crate::relation::one_to_many::place::ChildPlace;
 use crate::relation::side::check_exists;
 use crate::relation::within::{Within, within};
-use crate::{
-    Error, Expiration, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value, WritePolicy,
-};
+use crate::{Error, IndexedRecordSet, Key, RecordStore, Result, Value};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// Gives a child another parent, and returns the one that it had; the same one where nothing
@@ -98,24 +94,14 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         if before.as_ref() == Some(parent) {
             return Ok(before);
         }
-        let mut keep = WritePolicy::default()
-            .record_exists_action(RecordExistsAction::UpdateOnly)
-            .expiration(Expiration::DontUpdate)
-            .of_relation();
-        if records.may_bring_back(&keep) {
-            keep = keep.filter(not(bin_exists(REMOVED)));
-        }
         let name = operations::put(bin, element_of(parent));
-        match records.operate_on(&keep, child, &[name]) {
+        if !self.name_parent(child, name)? {
             // Another caller has removed it since.
-            Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
-                if is_listed {
-                    listed.unlist(parent, child)?;
-                }
-                return no_child();
+            if is_listed {
+                listed.unlist(parent, child)?;
             }
-            written => written?,
-        };
+            return no_child();
+        }
         if is_listed {
             listed.list_again(parent, child)?;
         }
