@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::address::Address;
 use super::reference_path::ReferencePath;
-use crate::record::Record;
+use crate::record::{Record, SUBKEYS, SUBKEYS_BIN};
 use crate::{Key, RecordSet, RecordStore, Result};
 
 /// Paths of references, and the sets that they lead to: records are read with the records that they refer to.
@@ -94,9 +94,11 @@ impl Includes {
     fn bins_of(&self, set: &str, with_paths: bool) -> Option<Vec<&str>> {
         let mut bins: Vec<&str> = self.bins.get(set)?.iter().map(|bin| &**bin).collect();
         if with_paths {
-            for path in &self.paths {
-                if !bins.contains(&&*path.path.bin) {
-                    bins.push(&path.path.bin);
+            let paths = self.paths.iter().map(|path| &*path.path.bin);
+            // They say whether the collection of a path is sharded.
+            for bin in paths.chain([SUBKEYS, SUBKEYS_BIN]) {
+                if !bins.contains(&bin) {
+                    bins.push(bin);
                 }
             }
         }
@@ -107,7 +109,7 @@ impl Includes {
     ///
     /// # Errors
     /// The first error of reading a record; [`Error::Parameter`](crate::Error::Parameter)
-    /// for a reference that is no key.
+    /// for a reference that is no key, and for a path into a collection that is sharded.
     pub fn read<'k, S: RecordStore>(
         &self,
         store: &S,

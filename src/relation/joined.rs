@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::declared::forget_relation;
-use super::reference_path::ReferencePath;
+use super::reference_path::{ReferencePath, bin_in_record};
 use super::updater::{Derived, UpdateProgress, UpdateState, Updater};
 use super::writes::replacing;
 use crate::changes::{Change, ChangeKind};
@@ -263,7 +263,7 @@ impl Joined {
         let mut bins = Bins::new();
         let mut sources = BTreeSet::from([self.digest(&self.set, key)]);
         for bin in &self.keep {
-            if let Some(value) = record.get(bin) {
+            if let Some(value) = bin_in_record(record, bin)? {
                 bins.set(bin, value)?;
             }
         }

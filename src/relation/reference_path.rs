@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::keys::key_of;
-use crate::record::Record;
+use crate::record::{Record, describes_collection};
 use crate::{Error, Key, Result, Value};
 
 /// A bin, then keys of maps; `[]` means all elements of a list, or all values of a map, and `{}` all keys of a map.
@@ -66,11 +66,25 @@ impl ReferencePath {
     /// # Errors
     /// [`Error::Parameter`] for a value that is no key.
     pub(super) fn collect(&self, record: &Record, keys: &mut BTreeSet<Key<'static>>) -> Result<()> {
-        match record.get(&self.bin) {
+        match bin_in_record(record, &self.bin)? {
             Some(value) => follow(&value, &self.segments, keys),
             None => Ok(()),
         }
     }
+}
+
+/// Returns the value that a record has in a bin.
+///
+/// # Errors
+/// [`Error::Parameter`] for a sharded collection, which is in other records.
+pub(super) fn bin_in_record(record: &Record, bin: &str) -> Result<Option<Value>> {
+    let value = record.get(bin);
+    if value.is_none() && describes_collection(record.view(), bin) {
+        return Err(Error::parameter(format!(
+            "the collection in bin {bin:?} is sharded, so it cannot be read with its record: read it in pages by its handle, or bring it back into the record by Shards::deactivate"
+        )));
+    }
+    Ok(value)
 }
 
 /// A name, and the brackets behind it.

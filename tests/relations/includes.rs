@@ -1,6 +1,6 @@
-use spikelet::relation::{Address, Includes};
+use spikelet::relation::{Address, Includes, Joined};
 use spikelet::value::Map;
-use spikelet::{MapOrder, Store, Value, bins};
+use spikelet::{MapOrder, ShardedList, Store, Value, bins};
 
 use crate::watched::{Calls, Watched};
 
@@ -93,6 +93,42 @@ fn a_path_or_a_reference_that_cannot_be_read_is_refused() {
     let includes = Includes::new().path("assignee", "users").unwrap();
     let refused = includes.read(&store, "items", [1.into()]).unwrap_err();
     assert_eq!(refused.result_code(), 4);
+}
+
+#[test]
+fn references_in_a_sharded_collection_are_not_passed_over() {
+    let store = Store::in_memory().unwrap();
+    store
+        .set("users")
+        .unwrap()
+        .put("bob", [("name", "Bob")])
+        .unwrap();
+    let authors = ShardedList::new(&store, "posts", 1, "authors").unwrap();
+    authors.add("bob").unwrap();
+    let all = Includes::new().path("authors[]", "users").unwrap();
+    let some = all.clone().only("posts", ["title"]);
+    let view = Joined::new(&store.namespace("test").unwrap(), "view", "posts");
+    let view = view.join("authors[]", ("users", "name"), "names").unwrap();
+    let mut updater = view.updater().unwrap();
+    for shards in [0, 2] {
+        if shards > 0 {
+            authors.shards().activate(shards).unwrap();
+        }
+        for includes in [&all, &some] {
+            match includes.read(&store, "posts", [1.into()]) {
+                Ok(read) => assert_eq!((shards, read.related.len()), (0, 1)),
+                Err(error) => assert_eq!((shards, error.result_code()), (2, 4), "{error}"),
+            }
+        }
+        updater.catch_up().unwrap();
+        assert_eq!(updater.take_failures().is_empty(), shards == 0);
+        // What it showed last stays.
+        let row = view.view().unwrap().get(1).unwrap().unwrap();
+        assert!(
+            row.get("names")
+                .is_some_and(|names| names.to_string().contains("Bob"))
+        );
+    }
 }
 
 #[test]
