@@ -229,6 +229,15 @@ pub trait RecordSet {
         let _ = report;
     }
 
+    /// Refuses to remove a bin as a whole that belongs to a relation. Default: never.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    fn check_removal(&self, bin: &str) -> Result<()> {
+        let _ = bin;
+        Ok(())
+    }
+
     /// Returns where a record comes in the order in which [`RecordStore::operate_together`] locks
     /// records. A large group with its calls in this order goes through memory once. Default: 0.
     fn group_position(&self, key: &Key<'_>) -> u64 {
@@ -476,6 +485,10 @@ impl RecordSet for Set {
         Self::note_transition(self, report);
     }
 
+    fn check_removal(&self, bin: &str) -> Result<()> {
+        Self::check_removal(self, bin)
+    }
+
     fn group_position(&self, key: &Key<'_>) -> u64 {
         self.lock_position(key)
     }
@@ -526,6 +539,10 @@ impl RecordSet for TransactionSet<'_> {
         if report.refused.is_some() {
             self.outside().note_transition(report);
         }
+    }
+
+    fn check_removal(&self, bin: &str) -> Result<()> {
+        self.outside().check_removal(bin)
     }
 
     /// Always `None`: the transaction's versions are visible to itself only.

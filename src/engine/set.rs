@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use spikelet_storage::{Clock, Digest, EntryView, Truncate};
 
 use crate::expression::Expression;
-use crate::record::{Key, Metadata, Record, RecordView, check_set_name};
+use crate::record::{BinName, Key, Metadata, OwnedBins, Record, RecordView, check_set_name};
 use crate::{Error, Result};
 
 use super::activity::OperationKind;
@@ -367,6 +367,19 @@ impl Set {
         let digest = self.digest(key);
         let hot = self.core.namespace.hot_records(usize::MAX);
         hot.into_iter().find(|hot| hot.digest == digest)
+    }
+
+    /// Refuses to remove a bin as a whole that belongs to a relation.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    pub(crate) fn check_removal(&self, bin: &str) -> Result<()> {
+        let name = BinName::new(bin)?;
+        let table = self.core.namespace.relations.table.read();
+        let rules = table.by_name.get(self.name());
+        rules.map_or(Ok(()), |rules| {
+            OwnedBins::new(&rules.owned).check_set(&name)
+        })
     }
 
     /// How many roots of sharded collections have lost the description of their shards since the store was opened.

@@ -216,7 +216,7 @@ impl<S: RecordStore> OwnedEdges<'_, S> {
 
     /// Deletes the whole collection, with its companions.
     pub(super) fn delete(&self) -> Result<()> {
-        self.shards(|mut shards| shards.delete()).map(drop)
+        self.shards(|mut shards| shards.delete_owned()).map(drop)
     }
 
     /// Moves a sharded collection back into its record, if nothing is in it. Returns whether nothing is in the collection, sharded or not.

@@ -160,8 +160,14 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// transition, if there was one. A bin of the collection's name that other programs have made in the root goes too.
     ///
     /// # Errors
-    /// As for transitions.
+    /// As for transitions; [`Error::OwnedBin`] for the edges of a relation, which the records at their other ends know.
     pub fn delete(&mut self) -> Result<ShardState> {
+        self.handle.check_removal()?;
+        self.delete_owned()
+    }
+
+    /// [`Shards::delete`] for the relation that owns the collection, if there is one.
+    pub(crate) fn delete_owned(&mut self) -> Result<ShardState> {
         self.change(Goal::Delete)
     }
 

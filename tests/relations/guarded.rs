@@ -510,6 +510,32 @@ fn a_stopped_observer_is_asked_between_edges() {
 }
 
 #[test]
+fn the_handle_of_a_collection_does_not_delete_the_edges_of_a_relation() {
+    let store = Store::in_memory().unwrap();
+    let ends = [("users", "following"), ("users", "followers")];
+    let follows = ManyToMany::new(&store, "follows", ends[0], ends[1]);
+    follows.link("ann", "bob").unwrap();
+    let list = ShardedList::new(&store, "users", "ann", "following").unwrap();
+    for shards in [0, 2] {
+        if shards > 0 {
+            list.shards().activate(shards).unwrap();
+        }
+        let refusals = [
+            list.delete().unwrap_err(),
+            store
+                .transaction(|tx| ShardedList::new(tx, "users", "ann", "following")?.delete())
+                .unwrap_err(),
+        ];
+        for refused in refusals {
+            assert!(matches!(refused, Error::OwnedBin { .. }), "{refused}");
+        }
+        assert!(follows.contains("ann", "bob").unwrap(), "{shards} shards");
+    }
+    forget_relation(&store, "follows").unwrap();
+    list.delete().unwrap();
+}
+
+#[test]
 fn an_edit_of_elements_makes_no_other_value_of_an_owned_bin() {
     use spikelet::operations::bits::BitPolicy;
     use spikelet::operations::hll::{self, HllPolicy};

@@ -222,6 +222,14 @@ impl<R: RecordSet> Handle<R> {
         Ok(ShardState::of(&root))
     }
 
+    /// Refuses to delete the collection if it belongs to a relation.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    pub(crate) fn check_removal(&self) -> Result<()> {
+        self.records.check_removal(self.bin())
+    }
+
     /// Refuses to begin what could not be ended: the store may refuse deletes of companions, and others may have made the bin,
     /// of another type, or with elements that have no shard.
     fn check(&self, goal: Goal) -> Result<()> {
