@@ -20,9 +20,10 @@ use super::keys::key_of;
 use super::side::RelationSide;
 use crate::engine::RelationGuard;
 use crate::engine::declaration::{OnDelete, RelationDeclaration};
-use crate::error::if_there;
+use crate::error::{ShardLoss, if_there};
 use crate::operations::delete_all_bins;
 use crate::policy::{GenerationPolicy, RecordExistsAction};
+use crate::record::{SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, sharded_bins};
 use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
 pub(super) use roles::edges_of_node;
 use roles::{RelationRole, RemovedEdge, RoleKind, roles_of};
@@ -63,8 +64,8 @@ pub(super) struct Deletion<'g> {
     declarations: Arc<[RelationDeclaration]>,
     /// The policy of the call that deletes; `None` for a handle's own delete, which has none.
     policy: Option<WritePolicy>,
-    /// A relation, and its rule for this delete in place of the declared one.
-    rule: Option<(Box<str>, OnDelete)>,
+    /// Relations, and their rules for this delete in place of the declared ones.
+    rules: Vec<(Box<str>, OnDelete)>,
 }
 
 /// A record that goes with another one.
@@ -134,21 +135,20 @@ impl<'g> Deletion<'g> {
             guard,
             declarations: guard.declarations(),
             policy: None,
-            rule: None,
+            rules: Vec::new(),
         }
     }
 
     /// Replaces the declared rule of a relation.
     pub(super) fn by_rule(mut self, relation: &str, rule: OnDelete) -> Self {
-        self.rule = Some((relation.into(), rule));
+        self.rules.push((relation.into(), rule));
         self
     }
 
     fn rule_of(&self, relation: &RelationDeclaration) -> OnDelete {
-        match &self.rule {
-            Some((name, rule)) if *name == relation.name => *rule,
-            _ => relation.on_delete,
-        }
+        let mut given = self.rules.iter();
+        let given = given.find(|(name, _)| *name == relation.name);
+        given.map_or(relation.on_delete, |(_, rule)| *rule)
     }
 
     fn roles<'d>(&'d self, record: &'d Address) -> Vec<RelationRole<'d>> {
@@ -406,7 +406,8 @@ impl<'a, 't> Together<'a, 't> {
             return Ok(false);
         }
         self.chain.push(record.clone());
-        let exists = records.exists(key)?;
+        let found = records.get_bins(key, &[SUBKEYS, SUBKEYS_BIN])?;
+        let exists = found.is_some();
         let given = self.deletion.policy.as_ref();
         if let Some(given) = given.filter(|_| exists && is_first) {
             let asked = WritePolicy::default()
@@ -432,6 +433,19 @@ impl<'a, 't> Together<'a, 't> {
         }
         if !relations.is_empty() {
             return Err(has_edges(relations, &record.set, key));
+        }
+        // Of these, nothing but their own handle deletes the shards.
+        let is_other = |bin: &str| {
+            let mut own = roles.iter().filter_map(RelationRole::own);
+            !own.any(|own| *own.bin == *bin)
+        };
+        let sharded = found.as_ref().map(|found| sharded_bins(found.view()));
+        if sharded.is_some_and(|bins| bins.iter().any(|(bin, _)| is_other(bin))) {
+            return Err(Error::ShardRoot {
+                set: record.set.clone(),
+                key: key.bare().into(),
+                loses: ShardLoss::Now,
+            });
         }
         let before = self.edges_left;
         for role in &roles {
@@ -566,7 +580,11 @@ impl<'a, 't> Together<'a, 't> {
             ValueRef::Map(map) => map.is_empty(),
             _ => false,
         };
-        let mut bins = record.view().iter();
+        // Edges that were sharded once leave the number of their last transition.
+        let mut bins = record
+            .view()
+            .iter()
+            .filter(|(bin, _)| *bin != SUBKEYS_EPOCH);
         if !bins.all(|(bin, value)| owned(bin) && is_empty(value)) {
             return Ok(());
         }

@@ -305,11 +305,13 @@ impl<S: RecordStore> Links<S> {
             ));
         };
         let known = guard.declarations();
-        let name = known
-            .iter()
-            .find(|known| self.is_declared_by(known, &record.set));
         let mut deletion = Deletion::new(&guard);
-        if let Some(known) = name {
+        // These links may be declared by several names.
+        for known in known
+            .iter()
+            .filter(|known| self.is_bin_of(known, &record.set))
+        {
+            known.check_rule(Some(on_delete))?;
             deletion = deletion.by_rule(&known.name, on_delete);
         }
         deletion.run((&record.set, &record.key), &mut observe)

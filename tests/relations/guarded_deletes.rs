@@ -11,7 +11,8 @@ use spikelet::relation::{
 };
 use spikelet::shard::ShardPolicy;
 use spikelet::{
-    Error, Key, ListOrder, ListPolicy, ListWriteFlags, Result, Set, Store, WritePolicy, bins,
+    Error, Key, ListOrder, ListPolicy, ListWriteFlags, Result, Set, ShardedList, Store,
+    WritePolicy, bins,
 };
 
 use super::go_on;
@@ -428,6 +429,81 @@ fn a_hub_with_many_edges_goes_in_steps_and_not_within_a_transaction() {
         assert!(users.delete_with(&as_read, "hub").unwrap().is_some());
         assert_eq!(users.with_companions().len(), 0, "sharded: {sharded}");
     }
+}
+
+#[test]
+fn a_delete_that_a_sharded_collection_refuses_leaves_all_edges() {
+    let store = Store::in_memory().unwrap();
+    let ends = [("users", "following"), ("users", "followers")];
+    let follows = ManyToMany::new(&store, "follows", ends[0], ends[1]).on_delete(OnDelete::Detach);
+    for id in 0..400 {
+        follows.link("hub", id).unwrap();
+    }
+    let feed = ShardedList::new(&store, "users", "hub", "feed").unwrap();
+    feed.add(1).unwrap();
+    feed.shards().activate(2).unwrap();
+    let users = store.set("users").unwrap();
+    let refused = users.delete("hub").unwrap_err();
+    assert!(matches!(refused, Error::ShardRoot { .. }), "{refused}");
+    assert_eq!(follows.targets("hub").len().unwrap(), 400);
+    feed.delete().unwrap();
+    assert!(users.delete("hub").unwrap().is_some());
+}
+
+#[test]
+fn a_record_goes_with_its_last_edge_though_its_edges_were_sharded_once() {
+    let store = Store::in_memory().unwrap();
+    let ends = [("users", "following"), ("users", "followers")];
+    let follows = ManyToMany::new(&store, "follows", ends[0], ends[1]).on_delete(OnDelete::Detach);
+    follows.link("ann", "bob").unwrap();
+    let followers = ShardedList::new(&store, "users", "bob", "followers").unwrap();
+    followers.shards().activate(2).unwrap();
+    followers.shards().deactivate().unwrap();
+    let users = store.set("users").unwrap();
+    assert!(users.delete("ann").unwrap().is_some());
+    assert_eq!(users.with_companions().len(), 0);
+}
+
+#[test]
+fn edges_with_both_ends_in_one_bin_are_counted_once() {
+    let store = Store::in_memory().unwrap();
+    let friends = ManyToMany::new(
+        &store,
+        "friends",
+        ("users", "friends"),
+        ("users", "friends"),
+    );
+    friends.link("ann", "bob").unwrap();
+    match store.set("users").unwrap().delete("ann").unwrap_err() {
+        Error::HasEdges { relations, .. } => assert_eq!(relations, [("friends".into(), 1)]),
+        other => panic!("{other}"),
+    }
+    assert!(
+        friends
+            .delete_with_edges("ann", OnDelete::Detach, go_on)
+            .unwrap()
+    );
+    assert!(friends.sources("bob").is_empty().unwrap());
+}
+
+#[test]
+fn the_delete_of_links_goes_by_its_own_rule_under_all_their_names() {
+    let store = Store::in_memory().unwrap();
+    let links = Links::new(&store, "links").reciprocal("likes", "liked");
+    links.declare("social", ["users"]).unwrap();
+    let (ann, bob) = (Address::new("users", "ann"), Address::new("users", "bob"));
+    let detaching = links.clone().on_delete(OnDelete::Detach);
+    detaching.link(&ann, "likes", &bob).unwrap();
+    let refused = detaching
+        .delete_with_edges(&ann, OnDelete::Cascade, go_on)
+        .unwrap_err();
+    assert_eq!(refused.result_code(), 4, "{refused}");
+    assert!(
+        detaching
+            .delete_with_edges(&ann, OnDelete::Detach, go_on)
+            .unwrap()
+    );
+    assert!(!links.contains(&bob, "liked", &ann).unwrap());
 }
 
 #[test]

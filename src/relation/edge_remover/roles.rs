@@ -142,7 +142,10 @@ fn kinds_of<'d>(
             else {
                 return;
             };
-            for (own, back) in [(&one, &other), (&other, &one)] {
+            // Both ends of a symmetrical relation are in one bin.
+            let is_one = (&one.set, &one.bin) == (&other.set, &other.bin);
+            let ends = if is_one { 1 } else { 2 };
+            for (own, back) in [(&one, &other), (&other, &one)].into_iter().take(ends) {
                 if is_in(&own.set) {
                     let (own, back) = (own.clone(), back.clone());
                     add(RoleKind::Pair { own, back });
