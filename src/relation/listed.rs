@@ -69,16 +69,15 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
     }
 
     /// Returns the owner that a record names, if that is not this one.
-    fn other_owner<R: RecordSet>(
+    pub(super) fn other_owner(
         &self,
-        records: &R,
         owner: &Key<'_>,
         key: &Key<'_>,
     ) -> Result<Option<Key<'static>>> {
         let Some(bin) = self.owner_bin.as_deref() else {
             return Ok(None);
         };
-        let found = read_one(records, key, Some(&[bin]))?;
+        let found = read_one(&self.store.records(&self.set)?, key, Some(&[bin]))?;
         let named = found.and_then(|found| found.get(bin)).map(key_of);
         Ok(named.transpose()?.filter(|named| named != owner))
     }
@@ -192,7 +191,7 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
     /// [`ListedRecords::put`] step by step.
     fn put_in_order(&self, owner: &Key<'_>, key: &Key<'_>, bins: &Bins) -> Result<bool> {
         let records = self.store.records(&self.set)?;
-        let former = self.other_owner(&records, owner, key)?;
+        let former = self.other_owner(owner, key)?;
         let is_new = self.list(owner).add(key, &Value::Nil)?;
         records.operate_on(&replacing(), key, &puts(bins))?;
         self.list_again(owner, key)?;

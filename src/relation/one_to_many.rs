@@ -257,13 +257,11 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.ensure_declared()?;
         let (place, former) = (&self.current, self.former.as_ref());
         self.check_bins(bins)?;
-        let is_record = place.layout.has_child_records();
-        let former = former.map(|former| {
-            let is_listed = is_record && former.layout.is_key_list();
-            let named = is_listed.then(|| self.children(former).named_parent(child));
-            Ok((former, named.transpose()?.flatten()))
+        let other = former.map(|former| {
+            let other = self.children(former).listed().other_owner(parent, child);
+            self.named(former, other)
         });
-        let former = self.named(place, former.transpose())?;
+        let other = other.transpose()?.flatten();
         let put = if place.checks_parent() {
             self.store.atomically(|store| {
                 check_exists(store, &place.side().set, parent)?;
@@ -273,13 +271,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             self.children(place).put(parent, child, bins)
         };
         self.named(place, put)?;
-        let Some((former, named)) = former else {
+        let Some(former) = former else {
             return Ok(());
         };
-        let removed = if is_record && former.layout.has_child_records() {
+        let removed = if former.layout.has_child_records() && place.layout.has_child_records() {
             // The record was written anew: lists can still have its key, and the record the parent's.
-            let left = [Some(parent), named.as_ref()];
-            self.children(former).leave(left, child, place)
+            (self.children(former)).leave([Some(parent), other.as_ref()], child, place)
         } else {
             self.children(former).remove(parent, child).map(drop)
         };

@@ -197,24 +197,11 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         parent: &Key<'_>,
         child: &Key<'_>,
     ) -> Result<bool> {
-        let named = self.parent_bin_of_child();
-        if named.is_none() || named != other.parent_bin_of_child() {
-            return Ok(self.get(parent, child)?.is_some());
+        if self.layout.parent_bin().is_some() {
+            return Ok(self.edges(parent).get(child)?.is_some());
         }
-        // The record says the same in both: its place is the list.
-        Ok(self.layout.is_key_list() && self.edges(parent).get(child)?.is_some())
-    }
-
-    /// Returns the parent that the record of a child names.
-    pub(super) fn named_parent(&self, child: &Key<'_>) -> Result<Option<Key<'static>>> {
-        let Some(bin) = self.parent_bin_of_child() else {
-            return Ok(None);
-        };
-        let found = read_one(&self.records()?, child, Some(&[bin]))?;
-        found
-            .and_then(|found| found.get(bin))
-            .map(key_of)
-            .transpose()
+        let names_alike = self.parent_bin_of_child() == other.parent_bin_of_child();
+        Ok(!names_alike && self.get(parent, child)?.is_some())
     }
 
     /// Takes a child that is kept as a record in `current` now off the lists of these parents, and the parent's key out of it where
