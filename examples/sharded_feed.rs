@@ -30,7 +30,7 @@ fn main() -> spikelet::Result<()> {
     for post in 0..30 {
         feed.add(first + post * DAY / 3, format!("post {post}"))?;
     }
-    let days = feed.window(first + 2 * DAY, first + 4 * DAY)?;
+    let days = feed.range(first + 2 * DAY..first + 4 * DAY).all()?;
     println!("two days of posts: {days:?}");
     // The newest first, and back from there: a page costs the same in a feed of any length.
     let latest = feed.latest(5)?;
@@ -41,6 +41,6 @@ fn main() -> spikelet::Result<()> {
         within.latest(1)?,
         [(first + 11 * DAY / 3, "post 11".into())]
     );
-    assert_eq!(feed.len(first, first + 10 * DAY)?, 30);
+    assert_eq!(feed.range(first..first + 10 * DAY).len()?, 30);
     store.close()
 }

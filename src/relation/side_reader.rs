@@ -2,8 +2,6 @@
 //! handle is made where the record says that it is needed.
 
 use std::borrow::Borrow;
-use std::cell::RefCell;
-use std::ops::Range;
 
 use super::keys::{element_of, key_of, key_of_ref};
 use super::side::{OwnedEdges, RelationSide, SideEdge};
@@ -73,22 +71,6 @@ impl<S: RecordStore> OwnedEdges<'_, S> {
             each(page)?;
         }
         Ok(edges)
-    }
-}
-
-/// The keys at the other ends of the edges of several records.
-#[derive(Debug, Default)]
-pub(super) struct NeighborKeys {
-    keys: Vec<Key<'static>>,
-    /// The places of each record's among them.
-    ranges: Vec<Range<usize>>,
-}
-
-impl NeighborKeys {
-    /// Returns the keys of each record, in the order in which the records were given.
-    pub(super) fn each(&self) -> impl Iterator<Item = &[Key<'static>]> {
-        let ranges = self.ranges.iter().cloned();
-        ranges.map(|range| self.keys.get(range).unwrap_or_default())
     }
 }
 
@@ -195,33 +177,12 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         &self,
         owners: &[Key<'_>],
         limit: u64,
-    ) -> Result<NeighborKeys> {
-        let operation = self.read((0, None), limit);
-        let found = RefCell::new(Vec::new());
-        let ranges = self.ask_each(
-            owners,
-            &operation,
-            |value| {
-                added_to(&found, |keys| {
-                    keys.reserve(elements_of(value));
-                    each_edge(value, |key, _| {
-                        keys.push(key);
-                        Ok(())
-                    })
-                })
-            },
-            |owner| {
-                let edges = self.edges_by_handle(owner, (0, None), limit)?;
-                added_to(&found, |keys| {
-                    keys.extend(edges.into_iter().map(|(key, _)| key));
-                    Ok(())
-                })
-            },
-        )?;
-        Ok(NeighborKeys {
-            ranges: ranges.into_iter().map(Option::unwrap_or_default).collect(),
-            keys: found.into_inner(),
-        })
+    ) -> Result<Vec<Vec<Key<'static>>>> {
+        let keys = self.ask_each(owners, &self.read((0, None), limit), keys_of, |owner| {
+            let edges = self.edges_by_handle(owner, (0, None), limit)?;
+            Ok(edges.into_iter().map(|(key, _)| key).collect())
+        })?;
+        Ok(keys.into_iter().map(Option::unwrap_or_default).collect())
     }
 
     /// Returns for each of these records whether it has an edge to `other`, in one batch; `None`: there is no record.
@@ -308,17 +269,6 @@ fn answered_by<T>(
     })
 }
 
-/// Adds keys by `add`, and returns their places.
-fn added_to(
-    found: &RefCell<Vec<Key<'static>>>,
-    add: impl FnOnce(&mut Vec<Key<'static>>) -> Result<()>,
-) -> Result<Range<usize>> {
-    let mut keys = found.borrow_mut();
-    let begin = keys.len();
-    add(&mut keys)?;
-    Ok(begin..keys.len())
-}
-
 fn is_true(value: Option<ValueRef<'_>>) -> Result<bool> {
     Ok(value == Some(ValueRef::Bool(true)))
 }
@@ -342,6 +292,16 @@ fn edges_of(value: Option<ValueRef<'_>>) -> Result<Vec<SideEdge>> {
         Ok(())
     })?;
     Ok(edges)
+}
+
+/// The keys at the other ends of the edges of a list or map that was read.
+fn keys_of(value: Option<ValueRef<'_>>) -> Result<Vec<Key<'static>>> {
+    let mut keys = Vec::with_capacity(elements_of(value));
+    each_edge(value, |key, _| {
+        keys.push(key);
+        Ok(())
+    })?;
+    Ok(keys)
 }
 
 fn elements_of(value: Option<ValueRef<'_>>) -> usize {

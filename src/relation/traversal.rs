@@ -89,7 +89,7 @@ impl<S: RecordStore> Traversal<'_, S> {
             let mut next = Vec::new();
             for keys in frontier.chunks(BATCH as usize) {
                 let neighbors = self.from.of_each(keys, self.edges_max)?;
-                for (from, edges) in keys.iter().zip(neighbors.each()) {
+                for (from, edges) in keys.iter().zip(&neighbors) {
                     for to in edges {
                         if !seen.insert(to) {
                             continue;
@@ -154,7 +154,7 @@ impl<S: RecordStore> Traversal<'_, S> {
         let near = self
             .from
             .of_each(std::slice::from_ref(start), self.edges_max)?;
-        let near = near.each().flatten().cloned().collect::<Vec<_>>();
+        let near = near.concat();
         let mut known = KeySet::new();
         for key in near.iter().chain([start]) {
             known.insert(key);
@@ -162,7 +162,7 @@ impl<S: RecordStore> Traversal<'_, S> {
         let mut ways: HashMap<Key<'static>, u64, SeededHash> =
             HashMap::with_hasher(SeededHash::random());
         for keys in near.chunks(BATCH as usize) {
-            for far in self.from.of_each(keys, self.edges_max)?.each().flatten() {
+            for far in self.from.of_each(keys, self.edges_max)?.iter().flatten() {
                 if known.contains(far) {
                     continue;
                 }

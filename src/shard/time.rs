@@ -195,16 +195,16 @@ impl<R: RecordSet> TimeShards<R> {
     /// collection of 100,000 buckets costs as much as one of 100.
     ///
     /// # Errors
-    /// As for [`TimeShards::window`].
+    /// As for [`TimeShards::add`].
     pub fn latest(&self, limit: u64) -> Result<Vec<(SystemTime, Value)>> {
         self.range(..).latest(limit)
     }
 
     /// Returns the first `limit` elements behind a time and an element (`None`: the first of all), in the order of
-    /// [`TimeShards::window`]. Costs as [`TimeShards::latest`].
+    /// [`TimeRange::all`]. Costs as [`TimeShards::latest`].
     ///
     /// # Errors
-    /// As for [`TimeShards::window`].
+    /// As for [`TimeShards::add`].
     pub fn page_after(
         &self,
         cursor: Option<&(SystemTime, Value)>,
@@ -217,7 +217,7 @@ impl<R: RecordSet> TimeShards<R> {
     /// [`TimeShards::latest`].
     ///
     /// # Errors
-    /// As for [`TimeShards::window`].
+    /// As for [`TimeShards::add`].
     pub fn page_before(
         &self,
         cursor: Option<&(SystemTime, Value)>,
@@ -226,38 +226,11 @@ impl<R: RecordSet> TimeShards<R> {
         self.range(..).page_before(cursor, limit)
     }
 
-    /// Returns the elements added at times from `from` up to, not including, `to`, in the order of times, those of the same
-    /// time by value. O(records of these buckets x log N + elements).
-    ///
-    /// # Errors
-    /// As for [`TimeShards::add`]; expired data is not there, without an error.
-    pub fn window(&self, from: SystemTime, to: SystemTime) -> Result<Vec<(SystemTime, Value)>> {
-        self.range(from..to).all()
-    }
-
-    /// Returns how many elements were added at times from `from` up to, not including, `to`, and are there. O(records of
-    /// these buckets x log N).
-    ///
-    /// # Errors
-    /// As for [`TimeShards::window`].
-    pub fn len(&self, from: SystemTime, to: SystemTime) -> Result<u64> {
-        self.range(from..to).len()
-    }
-
-    /// Returns whether no elements are there that were added at times from `from` up to, not including, `to`. Costs as
-    /// one element of [`TimeShards::page_after`].
-    ///
-    /// # Errors
-    /// As for [`TimeShards::window`].
-    pub fn is_empty(&self, from: SystemTime, to: SystemTime) -> Result<bool> {
-        self.range(from..to).is_empty()
-    }
-
     /// Deletes the collection with all its buckets. The next caller carries an unfinished deletion to its
     /// end.
     ///
     /// # Errors
-    /// As for [`TimeShards::window`].
+    /// As for [`TimeShards::add`].
     pub fn delete(&self) -> Result<()> {
         let steps = &self.protocol.steps;
         steps.records.check_deletes(steps.executor.policy())?;

@@ -215,7 +215,7 @@ fn a_counter_and_a_feed_notice_it_too() {
     let other = TimeShards::new(&store, SET, "chat", "said", TimeWidth::Daily).unwrap();
     let hour = Duration::from_secs(3_600);
     for feed in [&feed, &other] {
-        let said = feed.window(now - hour, now + hour).unwrap();
+        let said = feed.range(now - hour..now + hour).all().unwrap();
         let words: Vec<_> = said.into_iter().map(|(_, what)| what).collect();
         assert_eq!(words, ["again".into()]);
     }

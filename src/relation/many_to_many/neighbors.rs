@@ -8,7 +8,7 @@ use super::{ManyToMany, RelationEnd};
 use crate::Error;
 use crate::relation::keys::{Related, read_related};
 use crate::relation::side::SideEdge;
-use crate::relation::side_reader::{NeighborKeys, SideReader};
+use crate::relation::side_reader::SideReader;
 use crate::shard::{ElementSortKey, in_pages};
 use crate::{Key, RecordStore, Result, Value};
 
@@ -191,7 +191,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         &self,
         owners: &[Key<'static>],
         limit: u64,
-    ) -> Result<NeighborKeys> {
+    ) -> Result<Vec<Vec<Key<'static>>>> {
         self.read_side(|side| side.first_keys_of_each(owners, limit))
     }
 

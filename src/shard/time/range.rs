@@ -56,7 +56,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     /// Returns how many elements there are. O(records of these buckets x log N).
     ///
     /// # Errors
-    /// As for [`TimeShards::window`](crate::TimeShards::window).
+    /// As for [`TimeShards::add`](crate::TimeShards::add); expired data is not there, without an error.
     pub fn len(&self) -> Result<u64> {
         self.read(self.elements()?, Direction::OldestFirst, count)
     }
@@ -64,7 +64,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     /// Returns whether there are none. Costs as one element of [`TimeRange::page_after`].
     ///
     /// # Errors
-    /// As for [`TimeShards::window`](crate::TimeShards::window).
+    /// As for [`TimeRange::len`].
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.page_after(None, 1)?.is_empty())
     }
@@ -72,7 +72,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     /// Returns all elements, the oldest first, elements of the same time by value.
     ///
     /// # Errors
-    /// As for [`TimeShards::window`](crate::TimeShards::window).
+    /// As for [`TimeRange::len`].
     pub fn all(&self) -> Result<Vec<(SystemTime, Value)>> {
         self.page_after(None, u64::MAX)
     }
@@ -80,7 +80,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     /// Returns the last `limit` elements, the newest first.
     ///
     /// # Errors
-    /// As for [`TimeShards::window`](crate::TimeShards::window).
+    /// As for [`TimeRange::len`].
     pub fn latest(&self, limit: u64) -> Result<Vec<(SystemTime, Value)>> {
         self.page_before(None, limit)
     }
@@ -88,7 +88,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     /// Returns the first `limit` elements behind a cursor (`None`: the first of all), the oldest first.
     ///
     /// # Errors
-    /// As for [`TimeShards::window`](crate::TimeShards::window).
+    /// As for [`TimeRange::len`].
     pub fn page_after(
         &self,
         cursor: Option<&(SystemTime, Value)>,
@@ -100,7 +100,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     /// Returns the last `limit` elements before a cursor (`None`: the last of all), the newest first.
     ///
     /// # Errors
-    /// As for [`TimeShards::window`](crate::TimeShards::window).
+    /// As for [`TimeRange::len`].
     pub fn page_before(
         &self,
         cursor: Option<&(SystemTime, Value)>,

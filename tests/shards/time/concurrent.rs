@@ -25,7 +25,7 @@ fn of_many_first_writers_none_is_lost() {
                 });
             }
         });
-        let all = shared.window(at(0), at(FEBRUARY_28 * 2)).unwrap();
+        let all = shared.range(at(0)..at(FEBRUARY_28 * 2)).all().unwrap();
         let expected = (0..40 * 8)
             .map(|number| (number / 8, number % 8))
             .map(|(hour, thread)| timed(FEBRUARY_28 + hour * HOUR + thread, thread as i64));
@@ -56,7 +56,10 @@ fn additions_between_deletions_are_there() {
                         said.add(when, number as i64).unwrap();
                         added.fetch_add(1, Ordering::SeqCst);
                         let element = (when, Value::Int(number as i64));
-                        let found = said.window(when, when + Duration::from_secs(1)).unwrap();
+                        let found = said
+                            .range(when..when + Duration::from_secs(1))
+                            .all()
+                            .unwrap();
                         // No deletion began after the last one that had ended before the addition.
                         if begun.load(Ordering::SeqCst) == deleted {
                             assert!(found.contains(&element), "{element:?} in {found:?}");

@@ -46,7 +46,12 @@ fn a_deleted_collection_is_empty_and_may_begin_anew() {
 #[test]
 fn a_deletion_that_was_left_is_carried_to_its_end_by_whoever_comes() {
     type Call = fn(&TimeShards<Set>) -> usize;
-    let window: Call = |said| said.window(UNIX_EPOCH, at(FEBRUARY_28 * 2)).unwrap().len();
+    let window: Call = |said| {
+        said.range(UNIX_EPOCH..at(FEBRUARY_28 * 2))
+            .all()
+            .unwrap()
+            .len()
+    };
     let page: Call = |said| said.page_after(None, 10).unwrap().len();
     let add: Call = |said| usize::from(said.add(at(FEBRUARY_28), 7).unwrap()) - 1;
     let remove: Call = |said| usize::from(said.remove(at(FEBRUARY_28), &0.into()).unwrap());

@@ -96,9 +96,9 @@ fn check(model: &mut Model, said: &TimeShards<spikelet::Set>, call: Call) {
             let (from, to) = (time(from), time(to));
             let within = model.iter().filter(|(at, _)| (from..to).contains(at));
             let within = expected(within, true, u64::MAX);
-            assert_eq!(said.window(from, to).unwrap(), within);
-            assert_eq!(said.len(from, to).unwrap(), within.len() as u64);
-            assert_eq!(said.is_empty(from, to).unwrap(), within.is_empty());
+            assert_eq!(said.range(from..to).all().unwrap(), within);
+            assert_eq!(said.range(from..to).len().unwrap(), within.len() as u64);
+            assert_eq!(said.range(from..to).is_empty().unwrap(), within.is_empty());
         }
         Call::Page(forth, cursor, limit) => {
             let cursor = cursor.map(|(at, element)| (time(at), element));

@@ -50,12 +50,16 @@ fn elements_lie_in_the_buckets_of_their_times() {
                     }
                 };
                 let (from, to) = (at(offset(from_second)), at(offset(to_second)));
-                assert_eq!(said.window(from, to).unwrap(), within, "{from:?}..{to:?}");
-                assert_eq!(said.len(from, to).unwrap(), within.len() as u64);
-                assert_eq!(said.is_empty(from, to).unwrap(), within.is_empty());
+                assert_eq!(
+                    said.range(from..to).all().unwrap(),
+                    within,
+                    "{from:?}..{to:?}"
+                );
+                assert_eq!(said.range(from..to).len().unwrap(), within.len() as u64);
+                assert_eq!(said.range(from..to).is_empty().unwrap(), within.is_empty());
             }
         }
-        let always = said.window(UNIX_EPOCH, at(4_102_444_800)).unwrap();
+        let always = said.range(UNIX_EPOCH..at(4_102_444_800)).all().unwrap();
         assert_eq!(always, all);
     }
 }
@@ -165,7 +169,10 @@ fn a_window_touches_only_its_buckets() {
         keys
     };
     calls.take();
-    let window = |from: u64, to: u64| said.window(at(FEBRUARY_28 + from), at(FEBRUARY_28 + to));
+    let window = |from: u64, to: u64| {
+        said.range(at(FEBRUARY_28 + from)..at(FEBRUARY_28 + to))
+            .all()
+    };
     let found = window(HOUR, 3 * HOUR).unwrap();
     assert_eq!(
         found,
@@ -175,14 +182,15 @@ fn a_window_touches_only_its_buckets() {
     // Nothing is before the first bucket, or behind the last one.
     assert_eq!(window(198 * HOUR, 1_000_000 * HOUR).unwrap().len(), 2);
     assert_eq!(buckets(), ["lobby:2024-03-07-06", "lobby:2024-03-07-07"]);
-    let before = said.window(UNIX_EPOCH, at(FEBRUARY_28)).unwrap();
+    let before = said.range(UNIX_EPOCH..at(FEBRUARY_28)).all().unwrap();
     assert_eq!((before, buckets()), (vec![], vec![]));
     assert_eq!(window(5, 5).unwrap(), []);
     assert_eq!(window(6, 5).unwrap(), []);
     assert!(calls.take().is_empty());
     assert_eq!(window(0, 200 * HOUR).unwrap().len(), 200);
     assert_eq!(buckets().len(), 200);
-    said.len(at(FEBRUARY_28 + HOUR), at(FEBRUARY_28 + HOUR + 1))
+    said.range(at(FEBRUARY_28 + HOUR)..at(FEBRUARY_28 + HOUR + 1))
+        .len()
         .unwrap();
     assert_eq!(buckets(), ["lobby:2024-02-28-01"]);
 }
@@ -214,7 +222,7 @@ fn pages_follow_one_another_through_all_buckets() {
         }
         assert_eq!(said.page_after(None, 0).unwrap(), []);
         let end = at(FEBRUARY_28 + 1_000 * HOUR);
-        assert_eq!(said.window(at(FEBRUARY_28), end).unwrap(), all);
+        assert_eq!(said.range(at(FEBRUARY_28)..end).all().unwrap(), all);
         assert_eq!(said.page_after(Some(&(end, 0.into())), 5).unwrap(), []);
         let before = (at(FEBRUARY_28 - DAY), Value::Nil);
         assert_eq!(said.page_after(Some(&before), 5).unwrap(), all[..5]);

@@ -83,7 +83,12 @@ fn another_number_of_shards_is_as_good_as_another_handle() {
     for element in 0..20 {
         assert!(!said.add(at(FEBRUARY_28), element).unwrap());
     }
-    assert_eq!(said.len(at(FEBRUARY_28), at(FEBRUARY_28 + 1)).unwrap(), 20);
+    assert_eq!(
+        said.range(at(FEBRUARY_28)..at(FEBRUARY_28 + 1))
+            .len()
+            .unwrap(),
+        20
+    );
 }
 
 #[test]
@@ -104,7 +109,10 @@ fn one_far_time_neither_blocks_nor_slows_the_others() {
             .unwrap();
     }
     calls.take();
-    let window = said.window(at(FEBRUARY_28), at(FEBRUARY_28 + DAY)).unwrap();
+    let window = said
+        .range(at(FEBRUARY_28)..at(FEBRUARY_28 + DAY))
+        .all()
+        .unwrap();
     assert_eq!(window.len(), 24);
     // The root, three pages, and the buckets.
     assert_eq!(calls.take().len(), 4 + 24);

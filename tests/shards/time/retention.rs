@@ -9,7 +9,7 @@ fn what_is_past_the_retention_is_gone_and_late_data_is_refused() {
     let (store, clock) = store_at(FEBRUARY_28);
     let said = chat(&store, TimeWidth::Daily).retention(Duration::from_secs(2 * DAY));
     let day = |day: u64| at(FEBRUARY_28 + day * DAY + 100);
-    let all = |said: &TimeShards<Set>| said.window(UNIX_EPOCH, day(1_000)).unwrap().len();
+    let all = |said: &TimeShards<Set>| said.range(UNIX_EPOCH..day(1_000)).all().unwrap().len();
     for number in 0..10_u64 {
         // Two days late is not too late, three days are.
         said.add(day(number), number as i64).unwrap();

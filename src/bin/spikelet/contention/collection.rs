@@ -104,7 +104,7 @@ impl HotCollection {
             }
             Self::Timed(timed) => {
                 let at = route.time(id);
-                let found = timed.window(at, at + Duration::from_micros(1))?;
+                let found = timed.range(at..at + Duration::from_micros(1)).all()?;
                 let wanted = element(id);
                 Ok(found.iter().filter(|(_, found)| *found == wanted).count() == 1)
             }
