@@ -26,7 +26,7 @@ use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::{SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, sharded_bins};
 use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
 pub(super) use roles::edges_of_node;
-use roles::{RelationRole, RemovedEdge, RoleKind, roles_of};
+use roles::{RelationRole, RemovedEdge, RoleKind, have_own, roles_of};
 
 /// The most edges that are removed in one transaction with a record: it holds all their other ends locked while it commits.
 const EDGES_TOGETHER: usize = 256;
@@ -435,12 +435,8 @@ impl<'a, 't> Together<'a, 't> {
             return Err(has_edges(relations, &record.set, key));
         }
         // Of these, nothing but their own handle deletes the shards.
-        let is_other = |bin: &str| {
-            let mut own = roles.iter().filter_map(RelationRole::own);
-            !own.any(|own| *own.bin == *bin)
-        };
         let sharded = found.as_ref().map(|found| sharded_bins(found.view()));
-        if sharded.is_some_and(|bins| bins.iter().any(|(bin, _)| is_other(bin))) {
+        if sharded.is_some_and(|bins| !bins.iter().all(|(bin, _)| have_own(&roles, bin))) {
             return Err(Error::ShardRoot {
                 set: record.set.clone(),
                 key: key.bare().into(),
@@ -567,14 +563,7 @@ impl<'a, 't> Together<'a, 't> {
         let Some(record) = records.get(key)? else {
             return Ok(());
         };
-        let owned = |bin: &str| {
-            let mut sides = self
-                .deletion
-                .declarations
-                .iter()
-                .flat_map(|it| it.owned_sides());
-            sides.any(|owned| *owned.set == *side.set && owned.bin.as_deref() == Some(bin))
-        };
+        let roles = self.deletion.roles(&address);
         let is_empty = |value: ValueRef<'_>| match value {
             ValueRef::List(list) => list.is_empty(),
             ValueRef::Map(map) => map.is_empty(),
@@ -585,10 +574,10 @@ impl<'a, 't> Together<'a, 't> {
             .view()
             .iter()
             .filter(|(bin, _)| *bin != SUBKEYS_EPOCH);
-        if !bins.all(|(bin, value)| owned(bin) && is_empty(value)) {
+        if !bins.all(|(bin, value)| have_own(&roles, bin) && is_empty(value)) {
             return Ok(());
         }
-        for role in self.deletion.roles(&address) {
+        for role in &roles {
             if role.is_referred_to(self.transaction, &self.done)? {
                 return Ok(());
             }

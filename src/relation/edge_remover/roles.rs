@@ -209,6 +209,12 @@ fn kinds_of<'d>(
     }
 }
 
+/// Whether the collection in a bin of the record belongs to one of its roles.
+pub(super) fn have_own(roles: &[RelationRole<'_>], bin: &str) -> bool {
+    let mut own = roles.iter().filter_map(RelationRole::own);
+    own.any(|own| *own.bin == *bin)
+}
+
 impl RelationRole<'_> {
     /// The collection in the record itself.
     pub(super) const fn own(&self) -> Option<&RelationSide> {
