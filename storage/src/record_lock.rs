@@ -199,7 +199,8 @@ impl<'n> RecordLock<'n> {
     /// promises.
     ///
     /// # Errors
-    /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
+    /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed; or the device refused
+    /// it, and the next opening shows whether it is there.
     #[inline]
     pub fn put(self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
@@ -219,7 +220,7 @@ impl<'n> RecordLock<'n> {
     /// the meantime has higher numbers, so it never outlives the change.
     ///
     /// # Errors
-    /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
+    /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Readers see no change.
     #[inline]
     pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         self.write(change)

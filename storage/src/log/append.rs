@@ -13,7 +13,8 @@ use crate::sync::atomic::Ordering;
 impl Log {
     /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
-    /// An error leaves nothing behind.
+    /// An error leaves nothing behind, except for [`Error::InDoubt`]: what the device refused is there, and the namespace
+    /// takes no more writes.
     pub(crate) fn append(
         &self,
         purpose: SpacePurpose,
@@ -46,7 +47,10 @@ impl Log {
         let mut state = self.lane(purpose)?;
         match self.append_to_lane(&mut state, purpose, headers, entries) {
             Ok(location) => Ok(location),
-            Err(error) => self.append_elsewhere(state, purpose, error, (headers, entries)),
+            Err(error) => {
+                let appended = self.append_elsewhere(state, purpose, error, (headers, entries));
+                appended.inspect_err(|_| self.syncer.wake_failed())
+            }
         }
     }
 
@@ -182,6 +186,10 @@ impl Log {
         // A write that fails after its number was drawn would leave a gap. One lock for all lanes keeps
         // the number for the next entry.
         let in_order = (self.writes_may_fail && !is_numbered).then(|| self.in_order.lock());
+        if in_order.is_some() {
+            // Its owner before may have left entries of the next numbers.
+            self.syncer.check(&self.namespace)?;
+        }
         let draw = |headers: &mut [EntryHeader]| match (is_numbered, &in_order) {
             (true, _) => {}
             (false, None) => {
@@ -196,11 +204,12 @@ impl Log {
             self.next_lsn.fetch_add(count, Ordering::SeqCst);
         }
         if let Err(error) = &appended
+            && in_order.is_some()
             && lane.open.has_remains
         {
             // An opening would join them with the next entries of these numbers.
             let reason = error.to_string();
-            self.syncer.fail(reason.clone());
+            self.syncer.set_failed(reason.clone());
             return Err(Error::InDoubt { reason });
         }
         if appended.is_err() && !is_numbered {

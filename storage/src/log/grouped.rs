@@ -112,7 +112,7 @@ impl EntryGroup {
 impl Log {
     /// Appends the entries of a group, of which there is at least one.
     ///
-    /// An error leaves nothing that counts.
+    /// An error leaves nothing that counts, except as for [`Log::append`].
     pub(crate) fn append_group(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         debug_assert_eq!(group.left, 0, "the group lacks entries");
         if group.full.is_empty() {
@@ -120,7 +120,8 @@ impl Log {
             only.first = self.append_in_one(purpose, &mut only.headers, &mut only.entries)?;
             return Ok(());
         }
-        self.append_in_many(purpose, group)
+        let appended = self.append_in_many(purpose, group);
+        appended.inspect_err(|_| self.syncer.wake_failed())
     }
 
     /// Appends the pieces of a group that is larger than a block, each to a block of its own. A sync
@@ -131,6 +132,10 @@ impl Log {
         let mut state = self.lane(purpose)?;
         let mut blocks = self.take_backed(purpose, pieces().count())?;
         let _in_order = self.in_order.lock();
+        if let Err(error) = self.syncer.check(&self.namespace) {
+            self.give_back_unused(blocks);
+            return Err(error);
+        }
         let count: usize = pieces().map(|piece| piece.headers.len()).sum();
         let mut lsn = self.next_lsn.fetch_add(count as u64, Ordering::SeqCst);
         let last = std::iter::once(&mut group.last);
@@ -153,7 +158,7 @@ impl Log {
                 Err(error) => {
                     // Members are in the log already and must not count: nothing behind them may
                     // become durable.
-                    self.syncer.fail(error.to_string());
+                    self.syncer.set_failed(error.to_string());
                     self.give_back_unused(blocks);
                     return Err(error);
                 }
@@ -192,8 +197,11 @@ mod tests {
     use crate::device::SimulatedDevice;
     use crate::device::header_of_small;
     use crate::digest::Digest;
+    use crate::entry::{Lsn, void_header};
     use crate::error::Error;
     use crate::log::LANE_HINT;
+    use crate::log::lane::Assembled;
+    use crate::log::space::SpacePurpose;
     use crate::options::{Options, Storage};
     use crate::record_lock::{Change, NewVersion};
     use std::sync::Arc;
@@ -277,6 +285,15 @@ mod tests {
                     let found = killed(&device);
                     let is_there = found.iter().filter(|payload| !payload.is_empty()).count();
                     assert!([0, REFUSED.len()].contains(&is_there), "{is_there}");
+                    // A writer that was let in before, and has waited for the numbers, gets none.
+                    let log = &namespace.core.log;
+                    let (mut header, mut entries) = (void_header(Lsn(0), 1), Assembled::default());
+                    entries.push(&mut header, &[], log.block_bytes()).unwrap();
+                    let headers = std::slice::from_mut(&mut header);
+                    let mut lane = log.lanes[1].lock();
+                    let late =
+                        log.append_again(&mut lane, SpacePurpose::Write, headers, &mut entries);
+                    assert!(matches!(late, Err(Error::ReadOnly { .. })));
                     in_doubt += 1;
                 }
                 // The nth change is the write that follows.

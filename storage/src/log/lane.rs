@@ -153,7 +153,7 @@ pub(crate) struct OpenBlock {
     /// Up to here, and from there on, disk space is behind the block.
     backed_to: u64,
     backed_from: u64,
-    /// Entries that the device refused are there whole and could not be erased.
+    /// Headers of entries that the device refused at last are there, and could not be erased.
     pub(super) has_remains: bool,
     pub(crate) directory: Directory,
 }
@@ -389,8 +389,9 @@ impl LockedLane<'_> {
             None => {
                 let words = entries.words().as_flattened();
                 if let Err(error) = write_entries(self.volume, offset, words) {
-                    self.open.has_remains = has_remains(self.volume, offset, headers, words);
                     if !is_numbered {
+                        let remains = has_remains(self.volume, offset, headers, words);
+                        self.open.has_remains = remains;
                         self.void(headers);
                     }
                     return Err(error);
@@ -588,7 +589,7 @@ fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> DeviceResult<()> {
     })
 }
 
-/// Whether one of the entries is there after all.
+/// Whether the header of one of the entries is there after all.
 #[cold]
 fn has_remains(volume: &Volume, offset: u64, headers: &[EntryHeader], bytes: &[u8]) -> bool {
     let mut at = 0;

@@ -176,14 +176,20 @@ impl Syncer {
         }
     }
 
-    /// Ends all syncing: no later write becomes durable.
-    pub(crate) fn fail(&self, reason: String) {
-        let mut progress = self.progress.lock();
-        progress.failure.get_or_insert(reason);
+    /// Ends all syncing: no later write becomes durable. Callers hold locks of the log: they call [`Syncer::wake_failed`]
+    /// without them.
+    pub(super) fn set_failed(&self, reason: String) {
+        self.progress.lock().failure.get_or_insert(reason);
         self.failed.store(true, Ordering::SeqCst);
-        let awake = std::mem::take(&mut progress.waiting);
+    }
+
+    /// Wakes all who wait, after a failure. A waker may run its task at once, which takes locks of the log.
+    pub(super) fn wake_failed(&self) {
+        if !self.failed.load(Ordering::SeqCst) {
+            return;
+        }
+        let awake = std::mem::take(&mut self.progress.lock().waiting);
         self.done.notify_all();
-        drop(progress);
         awake.into_values().for_each(Waker::wake);
         self.followers.wake();
     }

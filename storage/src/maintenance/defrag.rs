@@ -76,7 +76,9 @@ impl Core {
         }
         block.set_phase(BlockPhase::Draining);
         let life = BlockLife::of(volume, id, block);
-        let (moved, is_damaged) = match self.drain(life, &mut state.walk) {
+        let drained = self.drain(life, &mut state.walk);
+        let is_unreadable = state.walk.take_unreadable_bytes() > 0;
+        let (moved, is_damaged) = match drained {
             Ok(drained) => drained,
             Err(error) => {
                 block.set_phase(BlockPhase::Closed);
@@ -88,7 +90,7 @@ impl Core {
         };
         if block.live_units() > 0 {
             block.set_phase(BlockPhase::Closed);
-            block.note_left(is_damaged || state.walk.take_unreadable_bytes() > 0);
+            block.note_left(is_damaged || is_unreadable);
             return Ok(moved);
         }
         state.emptied.push(Emptied {
