@@ -221,7 +221,7 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Readers see no change.
-    #[inline]
+    #[inline(always)]
     pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         self.write(change)
     }

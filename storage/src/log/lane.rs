@@ -583,10 +583,12 @@ impl LockedLane<'_> {
 #[inline(always)]
 fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> DeviceResult<()> {
     let device = volume.device();
-    device.write(at, bytes).inspect_err(|_| {
+    let written = device.write(at, bytes);
+    if written.is_err() {
         // All of them: others get their numbers, and recovery would join the two.
         let _ = device.write(at, &vec![0; bytes.len()]);
-    })
+    }
+    written
 }
 
 /// Whether the header of one of the entries is there after all.
