@@ -84,6 +84,7 @@ impl RuleTable {
 }
 
 /// The bins that a write with this access may not set.
+#[inline(always)]
 pub(super) fn protected_bins(rules: Option<&SetRules>, access: ShardAccess) -> OwnedBins<'_> {
     rules.map_or(OwnedBins::NONE, |rules| rules.protected_from(access))
 }

@@ -93,10 +93,17 @@ impl<'a> WriteTarget<'a> {
     ///
     /// # Errors
     /// [`Error::ShardCompanion`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
+        if role == ShardRole::None {
+            return Ok(role);
+        }
+        self.concerning_shards(role)
+    }
+
+    fn concerning_shards(&self, role: ShardRole) -> Result<ShardRole> {
         match (role, self.shards) {
-            (_, ShardAccess::Own) | (ShardRole::None, _) => Ok(ShardRole::None),
+            (_, ShardAccess::Own) => Ok(ShardRole::None),
             (_, ShardAccess::Unsharded) => Err(Error::FilteredOut { record: None }),
             (ShardRole::Companion, access) if access.protects_shards() => {
                 let (set, key) = self.names();
@@ -107,7 +114,7 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// The key of the new version. When both keys exist they are equal; borrow the caller's to avoid a copy.
-    #[inline]
+    #[inline(always)]
     fn key_to_store(&self, stored: Option<&[u8]>) -> Option<Cow<'a, [u8]>> {
         match (self.key, stored) {
             (Some(key), Some(_)) => Some(Cow::Borrowed(key)),
@@ -116,14 +123,12 @@ impl<'a> WriteTarget<'a> {
         }
     }
 
-    /// The expiration to be set: the root of a sharded collection does not expire by the way.
-    #[inline]
-    fn check_expiration(&self, role: ShardRole, wanted: Expiration) -> Result<Expiration> {
-        match (role, wanted) {
-            (ShardRole::Root, Expiration::NamespaceDefault) => Ok(Expiration::DontUpdate),
-            (ShardRole::Root, Expiration::After(_)) => {
-                self.check_root(ShardLoss::Later).map(|()| wanted)
-            }
+    /// The expiration of the root of a sharded collection, which does not expire by the way.
+    #[cold]
+    fn root_expiration(&self, wanted: Expiration) -> Result<Expiration> {
+        match wanted {
+            Expiration::NamespaceDefault => Ok(Expiration::DontUpdate),
+            Expiration::After(_) => self.check_root(ShardLoss::Later).map(|()| wanted),
             _ => Ok(wanted),
         }
     }
@@ -381,15 +386,17 @@ impl NamespaceCore {
         check_key(target.key, stored_key)?;
         let (parsed, role) = parse_with_role(payload);
         let role = target.concerning(role)?;
+        let expiration = match role {
+            ShardRole::Root => target.root_expiration(policy.expiration)?,
+            _ => policy.expiration,
+        };
         let metadata = Metadata {
             generation: found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1)),
-            void_time: target
-                .check_expiration(role, policy.expiration)?
-                .void_time(
-                    now_ms,
-                    self.default_ttl.load(Ordering::Relaxed),
-                    found.map(|found| found.void_time),
-                )?,
+            void_time: expiration.void_time(
+                now_ms,
+                self.default_ttl.load(Ordering::Relaxed),
+                found.map(|found| found.void_time),
+            )?,
             // Never backwards on one record.
             last_update_ms: now_ms.max(found.map_or(0, |found| found.last_update_ms)),
         };
@@ -515,7 +522,7 @@ impl NamespaceCore {
     }
 
     /// Waits for what is to be acknowledged. No record is locked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn acknowledge(
         &self,
         lsn: Option<Lsn>,
