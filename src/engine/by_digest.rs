@@ -20,7 +20,7 @@ use super::activity::OperationKind;
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
-use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
+use super::policy::{Expiration, ShardAccess, WritePolicy};
 use super::scratch::Scratch;
 use super::write::{EditOutcome, WriteEdit, WriteOutcome, WriteRefusal, WriteTarget, check_key};
 use crate::index::IndexDefinition;
@@ -387,7 +387,7 @@ impl Namespace {
 impl NamespaceCore {
     /// Gives a record its time to live again, if that is still due. Its generation stays.
     fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
-        let lock = self.storage.lock(digest, Some(Duration::ZERO))?;
+        let mut lock = self.storage.lock(digest, Some(Duration::ZERO))?;
         let now_ms = self.clock.now_ms();
         let is_provisional = self.provisional_locks.owner(digest).is_some();
         let live = lock.entry()?.filter(|entry| !expired(entry, now_ms));
@@ -410,8 +410,7 @@ impl NamespaceCore {
             payload: &payload,
         });
         // A read waits for no sync.
-        self.publish(lock, &change, Acknowledge::Applied)?;
-        Ok(())
+        self.publish(&mut lock, &change).map(drop)
     }
 }
 

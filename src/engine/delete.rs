@@ -25,7 +25,7 @@ impl NamespaceCore {
         target: &WriteTarget<'_>,
         policy: &WritePolicy,
     ) -> Result<Lsn, WriteRefusal> {
-        let lock = self
+        let mut lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)
             .map_err(|error| self.refused(error, policy.total_timeout))?;
@@ -33,7 +33,9 @@ impl NamespaceCore {
         self.check_not_provisional(target)?;
         let now_ms = self.clock.now_ms();
         let judged = self.judge_deletion(target, policy, lock.entry(), now_ms)?;
-        let deleted = self.publish(lock, &Change::Delete(now_ms), policy.acknowledge);
+        let published = self.publish(&mut lock, &Change::Delete(now_ms));
+        drop(lock);
+        let deleted = published.and_then(|lsn| self.acknowledge(lsn, policy.acknowledge));
         self.note_lost_root(judged.loses_shards);
         match (deleted?, judged.damage) {
             (Some(lsn), _) => Ok(lsn),

@@ -111,7 +111,7 @@ impl Namespace {
         let body: &mut Vec<u8> = &mut body;
         let existing = policy.existing;
         let set_id = core.storage.create_set(set)?;
-        let lock = core.storage.lock(&saved.digest, None)?;
+        let mut lock = core.storage.lock(&saved.digest, None)?;
         let now_ms = core.clock.now_ms();
         let entry = match lock.entry() {
             Err(error) if error.is_damage() => None,
@@ -168,7 +168,9 @@ impl Namespace {
             key,
             payload: body,
         });
-        core.publish(lock, &change, policy.acknowledge)?;
+        let published = core.publish(&mut lock, &change)?;
+        drop(lock);
+        core.acknowledge(published, policy.acknowledge)?;
         core.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
     }

@@ -64,6 +64,7 @@ impl PendingVersion {
 
 impl Uncommitted {
     /// Keeps the result of a plan whose body is in the buffer from `from` on. `None`: the plan writes nothing.
+    #[inline(always)]
     pub(super) fn of(plan: &WritePlan<'_>, from: usize, buffer: &mut Vec<u8>) -> Option<Self> {
         match plan {
             WritePlan::Nothing => None,
@@ -119,14 +120,23 @@ pub(super) fn update_time<'w>(written: impl Iterator<Item = &'w Uncommitted>, no
 }
 
 /// Takes superseded versions out of a buffer once they are most of it. `bytes`: what the others take.
+#[inline]
 pub(super) fn compact<'w>(
     buffer: &mut Vec<u8>,
     bytes: usize,
     written: impl Iterator<Item = &'w mut Uncommitted>,
 ) {
-    if buffer.len().saturating_sub(bytes) <= bytes.max(SUPERSEDED_BYTES_MAX) {
-        return;
+    if buffer.len().saturating_sub(bytes) > bytes.max(SUPERSEDED_BYTES_MAX) {
+        copy_together(buffer, bytes, written);
     }
+}
+
+#[cold]
+fn copy_together<'w>(
+    buffer: &mut Vec<u8>,
+    bytes: usize,
+    written: impl Iterator<Item = &'w mut Uncommitted>,
+) {
     let mut compacted = Vec::with_capacity(2 * bytes);
     let mut copy = |at: &mut Range<usize>| {
         let from = compacted.len();

@@ -297,32 +297,34 @@ impl NamespaceCore {
         must_exist: bool,
         edit: &mut WriteEdit<'_>,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
-        let lock = match self.storage.lock(&target.digest, policy.total_timeout) {
-            Ok(lock) => lock,
-            Err(error) => return Err(self.refused(error, policy.total_timeout).into()),
+        let (queued_behind, evaluated);
+        let published = {
+            // The lock stays where it is made, since it is large.
+            let mut locked = self.storage.lock(&target.digest, policy.total_timeout);
+            let lock = match locked {
+                Ok(ref mut lock) => lock,
+                Err(error) => return Err(self.refused(error, policy.total_timeout).into()),
+            };
+            #[cfg(feature = "server")]
+            self.check_not_provisional(target)?;
+            queued_behind = lock.queued_behind();
+            let now_ms = self.clock.now_ms();
+            let entry = seen_by_write(lock.entry(), target, policy)?;
+            let live = entry.filter(|entry| !expired(entry, now_ms));
+            evaluated = self.evaluate(body, target, policy, must_exist, (live, now_ms), edit)?;
+            let change = match &evaluated.plan {
+                WritePlan::Nothing => return Ok(evaluated.outcome(queued_behind, None)),
+                WritePlan::Delete => Change::Delete(now_ms),
+                WritePlan::Put(version) => Change::Put(version.with_body(body)),
+            };
+            self.publish(lock, &change)
         };
-        #[cfg(feature = "server")]
-        self.check_not_provisional(target)?;
-        let queued_behind = lock.queued_behind();
-        let now_ms = self.clock.now_ms();
-
-        let entry = seen_by_write(lock.entry(), target, policy)?;
-        let live = entry.filter(|entry| !expired(entry, now_ms));
-        let evaluated = self.evaluate(body, target, policy, must_exist, (live, now_ms), edit)?;
-        let change = match &evaluated.plan {
-            WritePlan::Nothing => return Ok(evaluated.outcome(queued_behind, None)),
-            WritePlan::Delete => Change::Delete(now_ms),
-            WritePlan::Put(version) => Change::Put(version.with_body(body)),
-        };
-        match self.publish(lock, &change, policy.acknowledge) {
-            Ok(lsn) => {
-                self.note_lost_root(evaluated.loses_shards);
-                Ok(evaluated.outcome(queued_behind, lsn))
-            }
-            Err(error) => {
-                self.note_lost_root(evaluated.loses_shards);
-                Err(WriteRefusal::having_found(evaluated.found)(error))
-            }
+        // A thread that waits for a sync holds back no memory that others have retired.
+        let lsn = published.and_then(|lsn| self.acknowledge(lsn, policy.acknowledge));
+        self.note_lost_root(evaluated.loses_shards);
+        match lsn {
+            Ok(lsn) => Ok(evaluated.outcome(queued_behind, lsn)),
+            Err(error) => Err(WriteRefusal::having_found(evaluated.found)(error)),
         }
     }
 
@@ -457,8 +459,7 @@ impl NamespaceCore {
         Ok(())
     }
 
-    /// Publishes a change and unlocks the record; waits until it is acknowledged. `None`: there was nothing to delete.
-    /// Inlined, since a record lock is large.
+    /// Publishes a change and unlocks the record. `None`: there was nothing to delete.
     ///
     /// # Errors
     /// The errors of the indexes, [`crate::Error::StopWrites`], and storage's: nothing was changed unless the error
@@ -466,12 +467,11 @@ impl NamespaceCore {
     #[inline(always)]
     pub(super) fn publish(
         &self,
-        lock: RecordLock<'_>,
+        lock: &mut RecordLock<'_>,
         change: &Change<'_>,
-        acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
         self.note_companion(change)?;
-        let declares = self.declares(&lock, change)?;
+        let declares = self.declares(lock, change)?;
         let lsn = if self.indexes.any() {
             self.publish_indexed(lock, change)
         } else {
@@ -480,12 +480,16 @@ impl NamespaceCore {
         if declares {
             self.read_declarations();
         }
-        self.acknowledge(lsn?, acknowledge)
+        lsn
     }
 
     #[inline(never)]
-    fn publish_indexed(&self, lock: RecordLock<'_>, change: &Change<'_>) -> Result<Option<Lsn>> {
-        let changes = self.change_indexes([(&lock, Some(change))].into_iter())?;
+    fn publish_indexed(
+        &self,
+        lock: &mut RecordLock<'_>,
+        change: &Change<'_>,
+    ) -> Result<Option<Lsn>> {
+        let changes = self.change_indexes([(&*lock, Some(change))].into_iter())?;
         let published = match GUARDS.keep(IndexRule::RemovedUnderLock) {
             true => lock.apply_then(change, |is_published| changes.finish(is_published)),
             false => lock.apply(change).inspect(|_| changes.finish(true)),

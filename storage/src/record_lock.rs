@@ -202,7 +202,7 @@ impl<'n> RecordLock<'n> {
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed; or the device refused
     /// it, and the next opening shows whether it is there.
     #[inline]
-    pub fn put(self, version: &NewVersion<'_>) -> Result<Lsn> {
+    pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
         // Only a deletion may have nothing to write.
         let lsn = self.apply(&Change::Put(*version))?;
@@ -220,9 +220,14 @@ impl<'n> RecordLock<'n> {
     /// the meantime has higher numbers, so it never outlives the change.
     ///
     /// # Errors
-    /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Readers see no change.
-    #[inline(always)]
-    pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
+    /// As for [`RecordLock::put`] and [`RecordLock::delete`], and [`Error::BadOption`] for a second change by one lock.
+    /// Readers see no change.
+    #[inline]
+    pub fn apply(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        // Borrowed and not moved: a lock is large.
+        if !self.held {
+            return Err(given_back(&self.digest));
+        }
         self.write(change)
     }
 
@@ -232,13 +237,14 @@ impl<'n> RecordLock<'n> {
     /// # Errors
     /// As for [`RecordLock::apply`].
     pub fn apply_then(
-        mut self,
+        &mut self,
         change: &Change<'_>,
         done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
         self.keeps = true;
-        let applied = self.write(change);
+        let applied = self.apply(change);
         done(matches!(applied, Ok(Some(_))));
+        self.unlock();
         applied
     }
 
@@ -269,7 +275,7 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
-    pub fn delete(self, now_ms: u64) -> Result<Option<Lsn>> {
+    pub fn delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         let core = self.core;
         let lsn = self.apply(&Change::Delete(now_ms))?;
         lsn.map_or(Ok(()), |lsn| core.acknowledge(lsn))?;
@@ -450,6 +456,15 @@ impl<'n> RecordLock<'n> {
             let core = self.core;
             self.release(core.index.lock(&self.digest));
         }
+    }
+}
+
+#[cold]
+fn given_back(digest: &Digest) -> Error {
+    Error::BadOption {
+        option: "lock",
+        value: digest.to_string(),
+        rule: "one change by one lock: lock the record again",
     }
 }
 

@@ -176,7 +176,7 @@ fn unattended(durability: Durability) -> (Namespace, Arc<SimulatedDevice>) {
 
 /// Puts a record without waiting until it is durable.
 fn apply(namespace: &Namespace, record: u64) -> Lsn {
-    let lock = namespace.lock(&digest(record), None).unwrap();
+    let mut lock = namespace.lock(&digest(record), None).unwrap();
     lock.apply(&Change::Put(version(&record.to_le_bytes())))
         .unwrap()
         .unwrap()

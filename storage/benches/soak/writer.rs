@@ -164,7 +164,7 @@ impl Writer {
         let digest = digest(record);
         let begun = Instant::now();
         let lock = namespace.lock(&digest, None);
-        let result = lock.and_then(|lock| lock.apply(&Change::Put(version)));
+        let result = lock.and_then(|mut lock| lock.apply(&Change::Put(version)));
         shared.latencies.add(begun.elapsed());
         if self.is_done(shared, record, result)?.is_some() {
             shared.puts.fetch_add(1, Ordering::Relaxed);
