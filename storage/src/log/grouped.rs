@@ -67,29 +67,23 @@ pub(crate) struct EntryGroup {
     /// Pieces that have no room for the entry behind them: most groups have none.
     full: Vec<BlockPiece>,
     last: BlockPiece,
-    /// How many entries are still to come.
-    left: usize,
 }
 
 impl EntryGroup {
-    /// Says how many entries the group is to have.
-    pub(crate) fn expect(&mut self, count: usize) {
-        self.left = count;
+    /// Whether no entry was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.last.headers.is_empty()
     }
 
     /// Adds an entry.
     #[inline]
     pub(crate) fn push(&mut self, mut entry: NewEntry<'_>, block_bytes: u64) -> Result<()> {
-        if !self.last.headers.is_empty() {
+        if let Some(before) = self.last.headers.last_mut() {
+            before.flags |= FLAG_HAS_NEXT;
             entry.header.flags |= FLAG_HAS_PREVIOUS;
             if !self.last.has_room(entry.span_bytes(), block_bytes) {
                 self.full.push(std::mem::take(&mut self.last));
             }
-        }
-        debug_assert!(self.left > 0, "more entries than the group was to have");
-        self.left = self.left.saturating_sub(1);
-        if self.left > 0 {
-            entry.header.flags |= FLAG_HAS_NEXT;
         }
         let entries = &mut self.last.entries;
         entry.with_parts(|header, parts| entries.push(header, parts, block_bytes))?;
@@ -114,7 +108,6 @@ impl Log {
     ///
     /// An error leaves nothing that counts, except as for [`Log::append`].
     pub(crate) fn append_group(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
-        debug_assert_eq!(group.left, 0, "the group lacks entries");
         if group.full.is_empty() {
             let only = &mut group.last;
             only.first = self.append_in_one(purpose, &mut only.headers, &mut only.entries)?;

@@ -111,31 +111,19 @@ impl Core {
         AppendedGroup { entries, edits }: &mut AppendedGroup,
     ) -> Result<()> {
         let mut purpose = SpacePurpose::Delete;
-        let mut count = 0;
-        for (lock, change) in members {
-            let Some(change) = change else { continue };
-            count += 1;
-            if change.purpose() == SpacePurpose::Write {
-                purpose = SpacePurpose::Write;
-                lock.check_set(change)?;
-            }
-        }
-        if count == 0 {
-            return Ok(());
-        }
-        self.log.check_writable(purpose)?;
-        entries.expect(count);
         for (position, (lock, change)) in members.iter().enumerate() {
             if let Some((ahead, _)) = members.get(position + AHEAD) {
                 ahead.prefetch();
             }
             let Some(change) = change else { continue };
-            let edit = match change {
-                Change::Put(version) if version.payload.len() >= DELTA_RECORD_BYTES_MIN => {
-                    lock.edited(version)
+            lock.check_set(change)?;
+            let mut edit = None;
+            if let Change::Put(version) = change {
+                purpose = SpacePurpose::Write;
+                if version.payload.len() >= DELTA_RECORD_BYTES_MIN {
+                    edit = lock.edited(version);
                 }
-                _ => None,
-            };
+            }
             match edit {
                 Some(edit) => {
                     entries.push(edit.entry(), self.log.block_bytes())?;
@@ -144,6 +132,10 @@ impl Core {
                 None => entries.push(lock.entry_of(change), self.log.block_bytes())?,
             }
         }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.log.check_writable(purpose)?;
         self.log.append_group(purpose, entries)
     }
 }
