@@ -49,7 +49,7 @@ impl Key<'_> {
 
     /// Calls `f` with the type and the bytes that are stored and hashed: integers as 8 bytes,
     /// big-endian.
-    #[inline]
+    #[inline(always)]
     fn with_bytes<R>(&self, f: impl FnOnce(ParticleType, &[u8]) -> R) -> R {
         let integer;
         let (kind, bytes): (_, &[u8]) = match self {
@@ -279,6 +279,7 @@ impl KeyHash {
     }
 }
 
+#[inline(never)]
 fn ripemd160(set: &[u8], kind: u8, key: &[u8]) -> Digest {
     let mut hasher = Ripemd160::new();
     hasher.update(set);
@@ -292,14 +293,18 @@ fn xxh3(set: &[u8], kind: u8, key: &[u8]) -> Digest {
     let mut joined = [0; JOINED_BYTES];
     xxh3_digest(match join(&mut joined, set, kind, key) {
         Some(joined) => xxh3_128(joined),
-        None => {
-            let mut hasher = Xxh3::new();
-            hasher.update(set);
-            hasher.update(&[kind]);
-            hasher.update(key);
-            hasher.digest128()
-        }
+        None => xxh3_of_long(set, kind, key),
     })
+}
+
+/// In a function of its own: the hasher's state is large.
+#[cold]
+fn xxh3_of_long(set: &[u8], kind: u8, key: &[u8]) -> u128 {
+    let mut hasher = Xxh3::new();
+    hasher.update(set);
+    hasher.update(&[kind]);
+    hasher.update(key);
+    hasher.digest128()
 }
 
 #[inline]

@@ -438,7 +438,7 @@ impl<'n> RecordLock<'n> {
     }
 
     /// Unlocks the record, unless the lock is to outlive the change. The partition is locked.
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, mut partition: PartitionGuard<'_>) {
         let next = if self.keeps {
             None

@@ -72,7 +72,7 @@ impl Partition {
             held: self.held.lock(),
             retired: Retired {
                 memory,
-                blocks: Vec::new(),
+                blocks: None,
             },
         }
     }
@@ -189,13 +189,14 @@ pub(crate) struct PartitionGuard<'a> {
 /// have deferred, which may take locks of theirs.
 struct Retired<'a> {
     memory: &'a Arc<Memory>,
-    blocks: Vec<Block>,
+    /// Mostly none: every write locks a partition twice.
+    blocks: Option<Vec<Block>>,
 }
 
 impl Retired<'_> {
     #[cold]
-    fn give_back(&mut self) {
-        let (memory, blocks) = (Arc::clone(self.memory), std::mem::take(&mut self.blocks));
+    fn give_back(&self, blocks: Vec<Block>) {
+        let memory = Arc::clone(self.memory);
         let guard = epoch::pin();
         guard.defer(move || blocks.into_iter().for_each(|block| memory.give_back(block)));
         // Tables are large: do not let this thread gather dozens of them first.
@@ -206,8 +207,8 @@ impl Retired<'_> {
 impl Drop for Retired<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.blocks.is_empty() {
-            self.give_back();
+        if let Some(blocks) = self.blocks.take() {
+            self.give_back(blocks);
         }
     }
 }
@@ -452,6 +453,6 @@ impl PartitionGuard<'_> {
         // SAFETY: these are the parts of the block that was here, and its address is not here any more. Readers that
         // still have it are pinned, and the block is given back only after they have gone.
         let retired = unsafe { Block::from_parts(words, old_shape.words()) };
-        self.retired.blocks.push(retired);
+        self.retired.blocks.get_or_insert_default().push(retired);
     }
 }
