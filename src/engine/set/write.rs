@@ -497,11 +497,10 @@ pub(in crate::engine) fn name_bins<N: AsRef<str>, V: Into<Value>>(
     policy: &WritePolicy,
     bins: impl IntoIterator<Item = (N, V)>,
 ) -> Result<()> {
-    let bins = bins.into_iter();
+    // Not moved into a loop: an iterator over values is large.
+    let mut bins = bins.into_iter();
     named.reserve(bins.size_hint().0.min(MAX_BINS));
-    for (name, value) in bins {
-        named.set(name.as_ref(), value)?;
-    }
+    bins.try_for_each(|(name, value)| named.set(name.as_ref(), value))?;
     if named.is_empty() {
         return Err(Error::parameter(
             "a put without bins: name at least one, or use touch or delete",
