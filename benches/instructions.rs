@@ -94,7 +94,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 13_000,
+        limit: 12_940,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -211,7 +211,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_230,
+        limit: 4_880,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -222,7 +222,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 12_570,
+        limit: 11_950,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -235,7 +235,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_720,
+        limit: 4_540,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -245,7 +245,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_060,
+        limit: 2_970,
         run: ask_edges,
     },
     Measured {
