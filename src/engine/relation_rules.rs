@@ -83,12 +83,6 @@ impl RuleTable {
     }
 }
 
-/// The bins that a write with this access may not set.
-#[inline(always)]
-pub(super) fn protected_bins(rules: Option<&SetRules>, access: ShardAccess) -> OwnedBins<'_> {
-    rules.map_or(OwnedBins::NONE, |rules| rules.protected_from(access))
-}
-
 impl SetRules {
     /// The bins that a write with this access may not set.
     pub(super) fn protected_from(&self, access: ShardAccess) -> OwnedBins<'_> {

@@ -126,17 +126,9 @@ pub(super) fn compact<'w>(
     bytes: usize,
     written: impl Iterator<Item = &'w mut Uncommitted>,
 ) {
-    if buffer.len().saturating_sub(bytes) > bytes.max(SUPERSEDED_BYTES_MAX) {
-        copy_together(buffer, bytes, written);
+    if buffer.len().saturating_sub(bytes) <= bytes.max(SUPERSEDED_BYTES_MAX) {
+        return;
     }
-}
-
-#[cold]
-fn copy_together<'w>(
-    buffer: &mut Vec<u8>,
-    bytes: usize,
-    written: impl Iterator<Item = &'w mut Uncommitted>,
-) {
     let mut compacted = Vec::with_capacity(2 * bytes);
     let mut copy = |at: &mut Range<usize>| {
         let from = compacted.len();

@@ -18,7 +18,7 @@ use crate::expression::{Expression, RecordFacts};
 use crate::index::{GUARDS, IndexRule};
 use crate::operation::{Checked, ResultSink, merge};
 use crate::record::{
-    Bins, Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description,
+    Bins, Key, Metadata, OwnedBins, RecordView, ShardRole, changes_sharded_bin, keeps_description,
     parse_with_role,
 };
 use crate::{Error, Result};
@@ -26,7 +26,6 @@ use crate::{Error, Result};
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::entry::check_size;
 use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
-use super::relation_rules::protected_bins;
 
 /// The result of an edit: the new body is in the buffer, or nothing is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -412,7 +411,10 @@ impl NamespaceCore {
             now_ms,
             stored_bytes: live.map_or(0, EntryView::stored_bytes),
             in_memory: self.in_memory,
-            owned: protected_bins(rules.as_deref(), target.shards),
+            owned: match &rules {
+                Some(rules) => rules.protected_from(target.shards),
+                None => OwnedBins::NONE,
+            },
         };
         // Other members of a group have their bodies before this one.
         let from = body.len();

@@ -226,7 +226,8 @@ impl<'n> RecordLock<'n> {
     pub fn apply(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         // Borrowed and not moved: a lock is large.
         if !self.held {
-            return Err(given_back(&self.digest));
+            let rule = "one change by one lock: lock the record again";
+            return Err(bad_option("lock", &self.digest, rule));
         }
         self.write(change)
     }
@@ -320,7 +321,8 @@ impl<'n> RecordLock<'n> {
     fn check_set(&self, change: &Change<'_>) -> Result<()> {
         match change {
             Change::Put(version) if version.set_id > self.core.sets.last_number() => {
-                Err(no_such_set(version.set_id))
+                let rule = "0, or a number that create_set of this namespace has returned";
+                Err(bad_option("set_id", &version.set_id, rule))
             }
             _ => Ok(()),
         }
@@ -460,20 +462,12 @@ impl<'n> RecordLock<'n> {
 }
 
 #[cold]
-fn given_back(digest: &Digest) -> Error {
+fn bad_option(option: &'static str, value: &dyn ToString, rule: &'static str) -> Error {
+    let value = value.to_string();
     Error::BadOption {
-        option: "lock",
-        value: digest.to_string(),
-        rule: "one change by one lock: lock the record again",
-    }
-}
-
-#[cold]
-fn no_such_set(set_id: u16) -> Error {
-    Error::BadOption {
-        option: "set_id",
-        value: set_id.to_string(),
-        rule: "0, or a number that create_set of this namespace has returned",
+        option,
+        value,
+        rule,
     }
 }
 

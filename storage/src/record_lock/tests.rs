@@ -76,3 +76,17 @@ fn a_version_with_an_earlier_time_than_the_one_before_has_its_time_for_a_truncat
     let namespace = open(dir.path());
     assert_eq!(payload(&namespace), Some(b"later".to_vec()));
 }
+
+#[test]
+fn a_lock_makes_one_change_and_refuses_a_second_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = open(dir.path());
+    let mut lock = namespace.lock(&DIGEST, None).unwrap();
+    lock.apply(&Change::Put(version(b"first", 1))).unwrap();
+    let refused = lock.apply(&Change::Put(version(b"second", 2)));
+    assert!(matches!(
+        refused,
+        Err(Error::BadOption { option: "lock", .. })
+    ));
+    assert_eq!(payload(&namespace), Some(b"first".to_vec()));
+}
