@@ -496,8 +496,18 @@ fn open_metrics_has_the_same_metrics_and_the_documents_name_those_that_exist() {
         }
     }
     assert!(named > classic.len() + 20);
-    let rules = documents.split_once("```yaml").unwrap().1;
-    assert_eq!(rules.matches("- alert: ").count(), 5);
+    let (_, rules) = documents.split_once("```yaml").unwrap();
+    let (rules, _) = rules.split_once("```").unwrap();
+    // A line that is not in line with its neighbours is no YAML.
+    for (name, indented) in [("- alert: ", 6), ("expr: ", 8), ("annotations: ", 8)] {
+        let lines = rules
+            .lines()
+            .filter(|line| line.trim_start().starts_with(name));
+        let indents: Vec<usize> = lines
+            .map(|line| line.len() - line.trim_start().len())
+            .collect();
+        assert_eq!(indents, [indented; 5], "{name}");
+    }
 }
 
 #[test]
