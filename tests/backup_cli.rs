@@ -428,7 +428,7 @@ fn what_a_killed_backup_left_is_told_and_removed_and_a_served_store_has_its_comm
     ] {
         let output = of_host(host);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        let command = format!("asbackup {arguments} --namespace test --directory {out}");
+        let command = format!("asbackup {arguments} --namespace test --directory '{out}'");
         assert!(text(&output.stderr).contains(&command), "{output:?}");
     }
     for host in ["db:x", "db:", "db:0", "db:70000", ":3000", "a:b:3000"] {

@@ -180,11 +180,10 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome> {
 fn asbackup(arguments: &BackupArguments, (node, port): &(String, Option<u16>)) -> String {
     let port = port.unwrap_or(DEFAULT_PORT);
     let namespace = arguments.namespace.as_deref().unwrap_or("test");
-    let sets: String = arguments
-        .set
-        .iter()
-        .map(|set| format!(" --set {set}"))
-        .collect();
+    // As a shell takes it.
+    let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+    let sets = arguments.set.iter();
+    let sets: String = sets.map(|set| format!(" --set {}", quoted(set))).collect();
     let kind = if arguments
         .out
         .extension()
@@ -197,6 +196,6 @@ fn asbackup(arguments: &BackupArguments, (node, port): &(String, Option<u16>)) -
     format!(
         "a served store is saved by Aerospike's tool, and `spikelet restore` reads what it writes: asbackup --host {node} --port {port} \
          --namespace {namespace}{sets} {kind} {}",
-        arguments.out.display()
+        quoted(&arguments.out.to_string_lossy())
     )
 }
