@@ -41,6 +41,10 @@ fn wrong_arguments_are_told_and_nothing_runs() {
         ("--activate-at 1 --operation put", "add-unique"),
         ("--activate-at 9", "--duration"),
         ("--json --csv", "--csv"),
+        ("--pause-us -1", "microseconds, 0 to 60000000"),
+        ("--check run --fail-if lost>0", "cannot be used"),
+        ("--check run --repeats 3", "cannot be used"),
+        ("--check run --limit 3", "cannot be used"),
     ] {
         let output = run(arguments);
         assert_eq!(

@@ -14,7 +14,7 @@ use self::values::{ROWS_MAX, conditions, next_rate, positive, series, too_many};
 use super::CommandOutcome;
 use super::host::HostArguments;
 use super::interrupt::on_interrupt;
-use super::page::{PageFile, empty, unwritable, writable};
+use super::page::{check_page, empty, unwritable, writable, write_page};
 use super::print::{ProgressUnit, emit, emit_form, note, progress};
 use crate::contention::{
     Arrivals, Case, Criteria, FinishedRun, Interruption, Measurement, OtherRun, RowCondition,
@@ -34,7 +34,7 @@ Examples:
 
 /// The arguments of `contention`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, next_help_heading = "Arrivals", mut_args(negative_too))]
+#[command(after_help = EXAMPLES, next_help_heading = "Arrivals", mut_args(of_a_run))]
 pub(crate) struct ContentionArguments {
     /// Open loop: writes a second, such as 25,50,100 or 10..400 (10, 20, 50, 100 ..) or 10..400:30
     /// (in steps of 30) [default: 10..400 unless there are --writers].
@@ -57,7 +57,7 @@ pub(crate) struct ContentionArguments {
     settings: Settings,
     /// Run nothing: compare the stores that a run with --dir has left, killed or not, with what it
     /// had acknowledged.
-    #[arg(help_heading = "Output", long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv", "host"])]
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
     check: Option<PathBuf>,
     /// How many times the mean rate a burst has, for the guideline of 50 writes a second.
     #[arg(help_heading = "Limits", long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
@@ -134,10 +134,16 @@ struct ClusterContention {
     max_size: u64,
 }
 
-/// Lets a value be a negative number, so that its own check refuses it and says what it may be.
-fn negative_too(argument: Arg) -> Arg {
+/// Lets a value be a negative number, so that its own check refuses it and says what it may be. What
+/// a run takes has no meaning for `--check`, and a condition that is passed over would seem to hold.
+fn of_a_run(argument: Arg) -> Arg {
     let takes_value = argument.get_action().takes_values();
-    argument.allow_negative_numbers(takes_value)
+    let argument = argument.allow_negative_numbers(takes_value);
+    if ["check", "json", "help"].contains(&argument.get_id().as_str()) {
+        argument
+    } else {
+        argument.conflicts_with("check")
+    }
 }
 
 impl ContentionArguments {
@@ -188,12 +194,12 @@ impl ContentionArguments {
         Ok(cases)
     }
 
-    /// Opens the place of the page, unless that is a run that is read.
-    fn page(&self) -> Result<Option<PageFile<'_>>> {
+    /// Checks the place of the page, which is none of the runs that are read.
+    fn check_page(&self) -> Result<()> {
         let runs = [&self.baseline, &self.beside].into_iter().flatten();
         let runs: Vec<&Path> = runs.map(PathBuf::as_path).collect();
         let page = self.html.as_deref();
-        page.map(|page| PageFile::open(page, &runs)).transpose()
+        page.map_or(Ok(()), |page| check_page(page, &runs))
     }
 
     /// Returns how often each row is measured.
@@ -281,7 +287,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
         empty(dir)?;
     }
     let repeats = arguments.repeats(&settings, &judging)?;
-    let page = arguments.page()?;
+    arguments.check_page()?;
     #[cfg(feature = "cluster")]
     if let Some(reached) = &reached {
         reached.confirm(&cases, repeats)?;
@@ -306,8 +312,8 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
         }
     }
     let run = FinishedRun::new(&settings, measured, &judging).with(interruption);
-    if let Some(page) = page {
-        page.write(&run.to_report())?;
+    if let Some(page) = &arguments.html {
+        write_page(page, &run.to_report())?;
     }
     if arguments.csv {
         emit(&run.to_csv())?;

@@ -2,7 +2,7 @@
 //! before the work begins, so that no work is in vain.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use spikelet::backup::is_within;
@@ -10,53 +10,38 @@ use spikelet::backup::is_within;
 use crate::failure::{CommandFailure, Result};
 use crate::report::Report;
 
-/// The place of a page. A file that is there stays until the page is made.
-pub(crate) struct PageFile<'a> {
-    path: &'a Path,
-    file: File,
-}
-
-/// Refuses a place where a page would replace an input of the command, or a file inside a directory
-/// among them.
+/// Checks that a page can be written to this place. Files that exist stay as they are, and no new
+/// one is left.
 ///
 /// # Errors
-/// The place, and the input that it would harm.
-pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<()> {
-    match inputs.iter().find(|input| is_within(page, input)) {
-        None => Ok(()),
-        Some(input) => Err(CommandFailure::Input(format!(
+/// A place where the page would replace an input of the command, or a file inside a directory among
+/// them; one that cannot be written.
+pub(crate) fn check_page(page: &Path, inputs: &[&Path]) -> Result<()> {
+    if let Some(input) = inputs.iter().find(|input| is_within(page, input)) {
+        return Err(CommandFailure::Input(format!(
             "--html {}: this is, or is inside, {}, which is read: name another place",
             page.display(),
             input.display()
-        ))),
+        )));
     }
+    let is_new = page.symlink_metadata().is_err();
+    let mut opened = File::options()
+        .append(true)
+        .create(true)
+        .open(page)
+        .map(drop);
+    if is_new && opened.is_ok() {
+        opened = std::fs::remove_file(page);
+    }
+    opened.map_err(|error| unwritable(page, &error))
 }
 
-impl<'a> PageFile<'a> {
-    /// Opens the place.
-    ///
-    /// # Errors
-    /// As for [`check_place`]; a file that cannot be written.
-    pub(crate) fn open(path: &'a Path, inputs: &[&Path]) -> Result<Self> {
-        check_place(path, inputs)?;
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(false).open(path);
-        Ok(Self {
-            path,
-            file: file.map_err(|error| unwritable(path, &error))?,
-        })
-    }
-
-    /// Replaces the file by the page.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
-    pub(crate) fn write(mut self, report: &Report) -> Result<()> {
-        self.file
-            .set_len(0)
-            .and_then(|()| self.file.write_all(report.to_html().as_bytes()))
-            .map_err(|error| unwritable(self.path, &error))
-    }
+/// Writes the page of a report.
+///
+/// # Errors
+/// A file that cannot be written.
+pub(crate) fn write_page(page: &Path, report: &Report) -> Result<()> {
+    std::fs::write(page, report.to_html()).map_err(|error| unwritable(page, &error))
 }
 
 /// Returns the failure of a file or directory that cannot be written.
@@ -95,4 +80,36 @@ pub(crate) fn empty(dir: &Path) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_checked_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, there) = (dir.path().join("new"), dir.path().join("there"));
+        std::fs::write(&there, "earlier").unwrap();
+        for page in [&new, &there, Path::new("/dev/null")] {
+            check_page(page, &[]).unwrap();
+        }
+        assert!(!new.exists());
+        assert_eq!(std::fs::read_to_string(&there).unwrap(), "earlier");
+        for (page, input) in [
+            (dir.path(), "/"),
+            (&*there, "/no"),
+            (&*there.join("a"), "/no"),
+        ] {
+            let is_refused = check_page(page, &[Path::new(input)]).is_err();
+            assert_eq!(is_refused, page != there, "{page:?}");
+        }
+        write_page(&there, &Report::new("later")).unwrap();
+        write_page(Path::new("/dev/null"), &Report::new("later")).unwrap();
+        assert!(
+            std::fs::read_to_string(&there)
+                .unwrap()
+                .ends_with("</html>\n")
+        );
+    }
 }

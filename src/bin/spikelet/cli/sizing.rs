@@ -10,7 +10,7 @@ use super::CommandOutcome;
 use super::host::HostArguments;
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
-use super::page::{PageFile, check_place};
+use super::page::{check_page, write_page};
 use super::print::{ProgressUnit, emit, emit_form, with_progress};
 #[cfg(feature = "cluster")]
 use crate::failure::CommandFailure;
@@ -115,7 +115,7 @@ fn run_plan(arguments: &PlanArguments) -> Result<CommandOutcome> {
 fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<CommandOutcome> {
     let options = &arguments.options;
     if let Some(page) = &arguments.html {
-        check_place(page, &[source])?;
+        check_page(page, &[source])?;
     }
     // Records of a store are counted, and bytes of files; standard input has no known length.
     let unit = if source.is_dir() {
@@ -124,15 +124,15 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<CommandOutco
         ProgressUnit::Bytes
     };
     let sizing = with_progress("sizing", unit, |told| size(source, options, told))?;
-    present(&sizing, arguments, &[source])?;
+    present(&sizing, arguments)?;
     Ok(CommandOutcome::Damaged.only_if(sizing.damaged > 0))
 }
 
 /// Prints the sizing, and writes its page.
-fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> Result<()> {
+fn present(sizing: &Sizing, arguments: &SizingArguments) -> Result<()> {
     let report = sizing.to_report();
     if let Some(file) = &arguments.html {
-        PageFile::open(file, sources)?.write(&report)?;
+        write_page(file, &report)?;
     }
     if arguments.csv {
         return emit(&sizing.to_csv());
@@ -157,7 +157,7 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
         options.sample.get_or_insert(CLUSTER_SAMPLE);
     }
     if let Some(page) = &arguments.html {
-        check_place(page, &[])?;
+        check_page(page, &[])?;
     }
     let stop = on_interrupt("the records read so far are reported")?;
     let namespace = arguments.cluster.namespace.as_deref();
@@ -170,6 +170,6 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
     let sizing = with_progress("sizing", ProgressUnit::Count("records"), |told| {
         size_cluster(&cluster, &options, &reading, told)
     })?;
-    present(&sizing, arguments, &[])?;
+    present(&sizing, arguments)?;
     Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)))
 }

@@ -1,6 +1,5 @@
 //! Cases: what each row of the report measures.
 
-use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -139,7 +138,7 @@ pub(crate) struct Settings {
     pub(crate) retries: u32,
     /// How long its writer rests before it goes on, in microseconds, always the same [default: 100,
     /// twice as long after each further refusal in a row].
-    #[arg(long = "pause-us", value_name = "US", value_parser = micros)]
+    #[arg(long = "pause-us", value_name = "US", value_parser = rest)]
     pub(crate) pause: Option<Duration>,
     /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
     /// same bytes.
@@ -194,8 +193,11 @@ fn seed(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("expected a whole number, 0 to {}", u64::MAX))
 }
 
-fn micros(text: &str) -> Result<Duration, ParseIntError> {
-    text.parse().map(Duration::from_micros)
+/// Longer rests, a minute, would say nothing about records either.
+fn rest(text: &str) -> Result<Duration, String> {
+    Ok(Duration::from_secs_f64(
+        up_to(60_000_000, "microseconds", text)? / 1e6,
+    ))
 }
 
 /// The settings shared by all rows against a cluster.

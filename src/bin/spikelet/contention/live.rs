@@ -197,15 +197,19 @@ impl LiveRow<'_> {
                 Err(CommandFailure::Store(Error::KeyBusy { .. })) => {
                     let again = attempt < settings.retries;
                     recorder.lock().refused(wanted_ns, again);
-                    let rest = settings.rest(*refused);
+                    let rested_ns = done_ns + settings.rest(*refused).as_nanos() as u64;
                     *refused = refused.saturating_add(1);
-                    if !rest.is_zero() {
-                        std::thread::sleep(rest);
-                    }
-                    if !again {
-                        return Ok(self.now_ns());
-                    }
+                    // Nothing is written behind the end but what is tried again.
+                    let last_ns = if again {
+                        u64::MAX
+                    } else {
+                        self.run.window.to_ns
+                    };
+                    let goes_on = self.sleep_until(rested_ns.min(last_ns));
                     sent_ns = self.now_ns();
+                    if !again || !goes_on {
+                        return Ok(sent_ns);
+                    }
                 }
                 Err(error) => {
                     recorder.lock().failed(wanted_ns, error.result_code());

@@ -88,6 +88,19 @@ fn a_hold_limits_what_a_record_serves_and_fills_its_queue() {
 }
 
 #[test]
+fn a_refused_writer_rests_no_longer_than_the_row_runs() {
+    let measured = measure(&closed(8, 1, |settings| {
+        live(settings);
+        settings.limit = 1;
+        settings.hold.mean = Duration::from_millis(5);
+        settings.warm_up = Duration::ZERO;
+        settings.pause = Some(Duration::from_secs(3_600));
+    }))
+    .unwrap();
+    assert!(measured.row.refusals > 0, "{:?}", measured.row);
+}
+
+#[test]
 fn what_is_spread_while_it_is_written_loses_nothing() {
     for write in [Write::AddUnique, Write::Increment] {
         // Longer where a busy machine makes the shards late.
