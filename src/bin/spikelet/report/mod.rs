@@ -32,7 +32,7 @@ pub(crate) use chart::{Axis, AxisUnit, Band, Bars, Chart, Lane, MarkedPlace, Ran
 pub(crate) use document::{Report, Section, Severity, Verdict};
 pub(crate) use json::to_json;
 pub(crate) use number::{
-    bytes, count, decimal, duration, exact, key, micros, millis_decimals, percent, shortened,
+    bytes, count, decimal, duration, exact, key, micros, millis_decimals, percent, short, shortened,
 };
 pub(crate) use table::{Cell, ReportTable};
 pub(crate) use text::Terminal;

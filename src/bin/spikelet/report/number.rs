@@ -98,7 +98,7 @@ pub(crate) fn exact(number: f64) -> String {
 }
 
 /// Writes a number with as few decimals as leave three digits: `1234`, `12.3`, `0.0012`.
-pub(super) fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     let size = number.abs();
     let decimals = match size {
         _ if size >= 100.0 || size == 0.0 => 0,

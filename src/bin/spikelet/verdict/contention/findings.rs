@@ -6,7 +6,7 @@ use super::{
 };
 use crate::contention::format::shards;
 use crate::contention::{BUSY_KNEE, Finding, ReportRow, RowLayout, Spread};
-use crate::report::{count, decimal, exact, percent};
+use crate::report::{count, decimal, exact, percent, short};
 use crate::verdict::Word;
 
 /// Fewer writes have no 99th percentile.
@@ -149,7 +149,7 @@ pub(super) fn overload(load: &LoadRows<'_>) -> Option<Headline> {
         return None;
     }
     let serves = load.capacity().map_or_else(String::new, |capacity| {
-        format!(", and a record serves {}/s", decimal(capacity, 0))
+        format!(", and a record serves {}/s", short(capacity))
     });
     let begins = if row.key_busy_share >= BUSY_KNEE {
         format!("{}{serves}.", refused(load))

@@ -5,7 +5,7 @@ use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
 use super::limits::{relieves, served};
 use super::{GOODPUT_MIN, Headline, LoadRows, WORTH_IT, arrow};
 use crate::contention::{BUSY_KNEE, ReportRow, RowLayout};
-use crate::report::{decimal, percent};
+use crate::report::{count, decimal, percent, short};
 use crate::verdict::Word;
 
 /// The capacity of the advised shards exceeds the rate by this factor.
@@ -23,10 +23,11 @@ impl<'r> LoadRows<'r> {
     }
 
     /// Returns the fewest shards with a capacity above the rate of the hottest key by a third.
-    fn needed(&self) -> Option<u32> {
+    fn needed(&self) -> Option<u64> {
         let rate = self.row.rate? * self.hottest();
-        let shards = power_of_two((rate * HEADROOM / self.capacity()?).ceil() as u64);
-        u32::try_from(shards).ok()
+        Some(power_of_two(
+            (rate * HEADROOM / self.capacity()?).ceil() as u64
+        ))
     }
 
     /// Returns a finding about the load that begins with these words, and goes on with what helps.
@@ -38,20 +39,19 @@ impl<'r> LoadRows<'r> {
             after,
             ..found(helps)
         };
-        let capacity = self.capacity().unwrap_or(0.0);
-        let computed = |shards: u32, after, rest: &str| {
+        let capacity = short(self.capacity().unwrap_or(0.0));
+        let computed = |shards: u64, after, rest: &str| {
             let helps = format!(
-                " Hash-shard it by {shards} (computed from {} writes/s a record{rest}); a read of all of it costs {shards} gets.{}",
-                decimal(capacity, 0),
+                " Hash-shard it by {shards} (computed from {capacity} writes/s a record{rest}); a read of all of it costs {shards} gets.{}",
                 self.by_time()
             );
-            advised(shards, "computed", after, helps)
+            advised(shards as u32, "computed", after, helps)
         };
-        let is_measured = |shards: u32| self.clean().any(|(_, made, _)| made == shards);
+        let is_measured = |shards: u64| self.clean().any(|(_, made, _)| u64::from(made) == shards);
         match (self.enough(), self.needed()) {
             // A computed number yields to a measured one, unless it is smaller and was not measured.
             (Some((place, made, _)), Some(fewer))
-                if fewer > 1 && fewer < made && !is_measured(fewer) =>
+                if fewer > 1 && fewer < made.into() && !is_measured(fewer) =>
             {
                 let rest = format!("; of those measured, {made} is the fewest that passes");
                 computed(fewer, Some(place), &rest)
@@ -64,6 +64,12 @@ impl<'r> LoadRows<'r> {
                 );
                 advised(made, "measured", Some(place), helps)
             }
+            (None, Some(shards)) if shards > SHARDS_MAX => found(format!(
+                " {} shards would be needed (computed from {capacity} writes/s a record), and {} are possible: divide the key \
+                 first.",
+                count(shards),
+                count(SHARDS_MAX)
+            )),
             (None, Some(shards)) if shards > 1 => {
                 let rest = match self.clean().last() {
                     Some((_, most, row)) if served(row) < GOODPUT_MIN => format!(

@@ -161,6 +161,15 @@ fn each_rule_decides_the_run_that_shows_it() {
             "Hash-shard it by 2 (computed from 125 writes/s a record, not measured)",
         ),
         (
+            open(200.0, "1"),
+            (|s| s.hold.mean = Duration::from_secs(60)) as Of,
+            same,
+            "OVERLOAD",
+            "overload",
+            None,
+            "a record serves 0.0167/s. 16,384 shards would be needed",
+        ),
+        (
             open(1_000.0, "1 4"),
             no_limit,
             same,
