@@ -203,6 +203,14 @@ fn one_set_is_sized_if_one_is_asked_for() {
     let json: Value = serde_json::from_str(&stdout(&[SMALL, "--set", "", "--json"])).unwrap();
     assert_eq!(json["records"], 1);
     assert!(refused(&[SMALL, "--set", "usres"]).contains("\"usres\""));
+    let rate = "--writes-per-s";
+    assert!(refused(&[SMALL, rate, "usres=400"]).contains("\"usres\""));
+    let twice = refused(&[SMALL, rate, "users=400", rate, "users=4"]);
+    assert!(
+        twice.contains("400 and 4: one record is the hottest of set users"),
+        "{twice}"
+    );
+    assert!(refused(&[SMALL, rate, "-4"]).contains("from 0 to"));
 }
 
 #[test]
@@ -225,10 +233,14 @@ fn damaged_records_are_counted_and_the_exit_code_says_so() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["damaged"], &json["records"]), (&1.into(), &2.into()));
     assert_eq!(json["namespaces"][0]["damaged"], 1);
+    assert_eq!(json["verdict"]["level"], "DAMAGED");
     let output = run(&[path(dir.path())]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("DAMAGED 1 of the records"), "{text}");
+    assert!(
+        text.contains("\n  DAMAGED: Unreadable, and in no figure here: 1 of the records."),
+        "{text}"
+    );
 }
 
 #[test]

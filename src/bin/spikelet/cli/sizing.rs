@@ -125,7 +125,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<CommandOutco
     };
     let sizing = with_progress("sizing", unit, |told| size(source, options, told))?;
     present(&sizing, arguments)?;
-    Ok(CommandOutcome::Damaged.only_if(sizing.damaged > 0))
+    Ok(CommandOutcome::Damaged.only_if(sizing.verdict.level.fails()))
 }
 
 /// Prints the sizing, and writes its page.

@@ -4,7 +4,7 @@ use spikelet::record::BinName;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
-use super::remedy::{Obstacle, SizeRemedy, parts};
+use super::remedy::{Obstacle, Part, SizeRemedy, is_blocked, parts};
 
 use crate::report;
 
@@ -353,12 +353,18 @@ impl CollectionMeasure {
         };
         (measured.count, measured.bytes) = (count as u64, bytes as u64);
         if measured.bytes > SWEET_SPOT_BYTES {
-            let (sum, squares) = parts(value).fold((0.0, 0.0), |(sum, squares), part| {
-                let size = part.bytes as f64;
-                (sum + size, squares + size * size)
-            });
+            let (mut sum, mut squares, mut largest) = (0.0, 0.0, 0);
+            for Part { bytes, .. } in parts(value) {
+                sum += bytes as f64;
+                squares += bytes as f64 * bytes as f64;
+                largest = largest.max(bytes);
+            }
             measured.weighed_element_bytes = squares / f64::max(sum, 1.0);
-            measured.obstacle = Obstacle::of(value);
+            measured.obstacle = Obstacle::of(value).or_else(|| {
+                let element_bytes = measured.weighed_element_bytes;
+                is_blocked(measured.bytes, element_bytes, measured.count)
+                    .then_some(Obstacle::Element { bytes: largest })
+            });
         }
         Some(measured)
     }

@@ -4,7 +4,7 @@
 //! Records go by one after the other (`source`). Each is measured (`measure`) and counted in its
 //! set (`set_stats`; `size_histogram` for sizes, `sample` where only a sample is measured). Then
 //! each set gets a verdict ([`crate::verdict`]), what helps (`remedy`), a number of shards
-//! (`recommendation`) and its lints (`lint`); together they make a [`Sizing`] (`model`,
+//! (`recommendation`, `shard_sizes`) and its lints (`lint`); together they make a [`Sizing`] (`model`,
 //! `summarize`). `secondary_index` says what
 //! the indexes of a store take. `present` shows it as a
 //! report or CSV.
@@ -24,6 +24,7 @@ pub(crate) mod remedy;
 mod sample;
 mod secondary_index;
 pub(crate) mod set_stats;
+pub(crate) mod shard_sizes;
 mod size_histogram;
 mod source;
 mod summarize;
@@ -53,7 +54,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 5;
 pub(crate) struct SizingOptions {
     /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
     /// given several times.
-    #[arg(help_heading = "Load", long, value_name = "[SET=]W", value_parser = rate)]
+    #[arg(help_heading = "Load", long, value_name = "[SET=]W", value_parser = rate, allow_negative_numbers = true)]
     pub(crate) writes_per_s: Vec<(Option<String>, f64)>,
     /// Size this set only; '' is no set [default: all].
     #[arg(help_heading = "Records", long, value_name = "NAME")]
@@ -121,18 +122,19 @@ impl SizingOptions {
     /// Checks the rates.
     ///
     /// # Errors
-    /// A rate outside of [`plan::checked_rate`]'s range, or two rates of the hottest record of all.
+    /// A rate outside of [`plan::checked_rate`]'s range, or two rates of one set, or of all.
     pub(crate) fn check(&self) -> Result<(), String> {
-        for (_, rate) in &self.writes_per_s {
-            plan::checked_rate(*rate)?;
+        for (set, rate) in &self.writes_per_s {
+            let rate = plan::checked_rate(*rate)?;
+            let first = self.rate_of(set.as_deref()).unwrap_or(rate);
+            if first != rate {
+                return Err(format!(
+                    "--writes-per-s {first} and {rate}: one record is the hottest of {}; name sets, as SET=W",
+                    set.as_ref()
+                        .map_or_else(|| "all".to_owned(), |set| format!("set {set}"))
+                ));
+            }
         }
-        let of_all = self.writes_per_s.iter().filter(|(set, _)| set.is_none());
-        let of_all: Vec<f64> = of_all.map(|(_, rate)| *rate).collect();
-        match of_all.as_slice() {
-            [first, second, ..] => Err(format!(
-                "--writes-per-s {first} and {second}: one record is the hottest of all; name sets, as SET=W"
-            )),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECON
 use super::bucket;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
 use super::recommendation::{Need, recommend, what_if};
-use super::remedy::SizeRemedy;
+use super::remedy::{SizeRemedy, is_blocked};
 use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
 use crate::sizing::present;
 use crate::units;
@@ -29,8 +29,8 @@ pub(crate) struct CollectionPlan {
     pub(crate) writes_per_s: Option<f64>,
     /// How long an entry is kept, in seconds.
     pub(crate) retention_s: Option<u64>,
-    /// `one-record`, `hash-shards`, `time-shards`, or `record-per-entry` where an entry alone is
-    /// beyond what one record should hold.
+    /// `one-record`, `hash-shards`, `time-shards`, or `record-per-entry` where entries are too large
+    /// for shards.
     pub(crate) pattern: &'static str,
     /// Why, in a sentence.
     pub(crate) why: String,
@@ -52,7 +52,7 @@ pub(crate) struct PlanNumbers {
     #[arg(long, value_name = "B")]
     pub(crate) entry_bytes: u64,
     /// Writes a second to the collection.
-    #[arg(long, value_name = "W")]
+    #[arg(long, value_name = "W", allow_negative_numbers = true)]
     pub(crate) writes_per_s: Option<f64>,
     /// How long an entry is kept: 90m, 12h, 30d.
     #[arg(long = "retention", value_name = "TIME", value_parser = seconds)]
@@ -105,7 +105,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
             u64::MAX
         )
     })?;
-    let remedy = if entry_bytes > SWEET_SPOT_BYTES {
+    let remedy = if is_blocked(total_bytes, entry_bytes as f64, entries) {
         SizeRemedy::RecordPerEntry
     } else {
         SizeRemedy::Shard
@@ -120,6 +120,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
         retention_s,
         elements: Some(entries),
         time_to_live_s_p50: None,
+        shard_bytes_max: SWEET_SPOT_BYTES,
         remedy,
         // Where each entry has a record, writes are distributed with them.
         remedy_for_rate: remedy,
@@ -139,7 +140,7 @@ fn planned(need: &Need, entries: u64, entry_bytes: u64) -> CollectionPlan {
     };
     let by_time = advice.time.clone().filter(is_by_time);
     let pattern = match (&by_time, advice.shards_pow2) {
-        _ if entry_bytes > SWEET_SPOT_BYTES => "record-per-entry",
+        _ if need.remedy == SizeRemedy::RecordPerEntry => "record-per-entry",
         (Some(_), _) => "time-shards",
         (None, 1) => "one-record",
         (None, made) if made > SHARDS_MAX => "time-shards",
@@ -190,13 +191,17 @@ fn why(
     entries: u64,
     entry_bytes: u64,
 ) -> String {
-    if entry_bytes > SWEET_SPOT_BYTES {
-        return format!(
-            "An entry of {} bytes is beyond the {} that one record should hold: keep the keys of these records in the \
-             collection.",
-            count(entry_bytes),
-            count(SWEET_SPOT_BYTES)
-        );
+    if advice.remedy == SizeRemedy::RecordPerEntry {
+        let (size, bound) = (count(entry_bytes), count(SWEET_SPOT_BYTES));
+        let obstacle = if entry_bytes > SWEET_SPOT_BYTES {
+            format!("An entry of {size} bytes is beyond the {bound} that one record should hold")
+        } else {
+            format!(
+                "Shards of at most {bound} bytes would be more than the {} entries of {size} bytes",
+                count(entries)
+            )
+        };
+        return format!("{obstacle}: keep the keys of these records in the collection.");
     }
     if by_time.is_some() {
         return format!(
@@ -296,6 +301,9 @@ mod tests {
             ),
             (600, 300, None, 180_000, 2, 2, "hash-shards"),
             (5, 500_000, None, 2_500_000, 1, 1, "record-per-entry"),
+            // Shards within the bound would be more than the entries.
+            (40, 100_000, None, 4_000_000, 1, 1, "record-per-entry"),
+            (2, 66_000, None, 132_000, 1, 1, "record-per-entry"),
             (
                 1,
                 1_000_000,
@@ -341,6 +349,9 @@ mod tests {
         assert!(
             why(1, 131_073).starts_with("An entry of 131,073 bytes is beyond the 131,072 that")
         );
+        let few =
+            "Shards of at most 131,072 bytes would be more than the 40 entries of 100,000 bytes";
+        assert!(why(40, 100_000).starts_with(few));
     }
 
     #[test]

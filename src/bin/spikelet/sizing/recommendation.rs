@@ -1,13 +1,14 @@
 //! How many shards, and what would be with more or fewer.
 
 use spikelet::shard::arithmetic::{
-    SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, aerospike_index_bytes, collision_chance,
-    elements_per_shard, power_of_two, shards_by_rate, shards_by_size, writes_per_hold,
+    SHARDS_MAX, WRITES_PER_SECOND, aerospike_index_bytes, collision_chance, elements_per_shard,
+    power_of_two, shards_by_rate, shards_by_size, writes_per_hold,
 };
 
 use super::bucket::Growth;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
 use super::remedy::SizeRemedy;
+use super::shard_sizes::{COMPANION_BYTES, largest_shard, shards_within};
 use crate::report::{bytes, count, exact};
 use crate::verdict::Word;
 use crate::verdict::sizing::{THRESHOLDS, shard_word};
@@ -19,8 +20,6 @@ pub(crate) const HOLD_MS: f64 = 8.0;
 /// Copies of a record in a cluster, for figures of Aerospike's.
 pub(crate) const COPIES: u64 = 2;
 
-/// Bytes of a shard beside its elements: header, key, and its description.
-const COMPANION_BYTES: u64 = 160;
 /// Memory of one more record in an index with few: the first of a partition costs a table.
 const INDEX_BYTES_MAX: f64 = 64.0;
 
@@ -47,6 +46,8 @@ pub(super) struct Need {
     /// How many there are in all, where that is known.
     pub(super) elements: Option<u64>,
     pub(super) time_to_live_s_p50: Option<u64>,
+    /// The most that a shard should hold, in bytes.
+    pub(super) shard_bytes_max: u64,
     /// The remedy where it is too large.
     pub(super) remedy: SizeRemedy,
     /// The remedy where it is too hot.
@@ -73,34 +74,26 @@ impl Need {
             )
     }
 
-    /// Returns what the largest of these shards takes, in 99 of 100 cases: each element falls into
-    /// one of them at random.
+    /// Returns what the largest of these shards takes, in 99 of 100 cases.
     pub(super) fn largest_shard(&self, total_bytes: u64, shards: u64) -> u64 {
-        if shards <= 1 {
-            return total_bytes;
-        }
-        let mean = total_bytes as f64 / shards as f64;
-        let element = f64::max(
+        largest_shard(total_bytes, self.heavy_element(), shards)
+    }
+
+    fn heavy_element(&self) -> f64 {
+        f64::max(
             self.weighed_element_bytes,
             self.element_bytes.unwrap_or(0.0),
-        );
-        let deviation = (mean * element * (1.0 - 1.0 / shards as f64)).sqrt();
-        let largest = mean + farthest(shards) * deviation;
-        (largest.ceil() as u64).min(total_bytes) + COMPANION_BYTES
+        )
     }
 
     /// Returns the number of shards to make: enough for `least`, of which the largest is not near
     /// the bound of a record.
     fn made(&self, total_bytes: u64, least: u64) -> u64 {
-        let mut made = power_of_two(least);
-        while self.is_spread_by_size()
-            && made > 1
-            && made < SHARDS_MAX
-            && self.largest_shard(total_bytes, made) > THRESHOLDS.near_bytes
-        {
-            made *= 2;
+        if !self.is_spread_by_size() {
+            return power_of_two(least);
         }
-        made
+        let bound = THRESHOLDS.near_bytes.min(self.shard_bytes_max);
+        shards_within(bound, total_bytes, self.heavy_element(), least)
     }
 
     /// Returns the rate of which shards take a part each.
@@ -114,7 +107,7 @@ impl Need {
 /// Recommends how to shard.
 pub(super) fn recommend(need: &Need) -> Recommendation {
     let by_size = |size: u64| match need.is_spread_by_size() {
-        true => shards_by_size(size, SWEET_SPOT_BYTES),
+        true => shards_by_size(size, need.shard_bytes_max),
         false => 1,
     };
     let by_rate = shards_by_rate(need.rate(), WRITES_PER_SECOND);
@@ -176,7 +169,8 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
     }
     match advice.bound_by {
         "size" => format!(
-            "{size} in shards of at most 128 KiB asks for {}, so {made} are made; the size decides, not the rate.",
+            "{size} in shards of at most {} KiB asks for {}, so {made} are made; the size decides, not the rate.",
+            need.shard_bytes_max / 1024,
             count(advice.shards)
         ),
         "rate" => format!(
@@ -249,16 +243,10 @@ pub(super) fn what_if(
     rows
 }
 
-/// Returns how many standard deviations the farthest of `values` normal values is above the mean,
-/// in 99 of 100 cases.
-fn farthest(values: u64) -> f64 {
-    // The chance beyond z is about exp(-z^2 / 2) / (z sqrt(2 pi)); solved by iteration.
-    let odds = values as f64 / 0.01 / std::f64::consts::TAU.sqrt();
-    (0..8).fold(3.0, |z: f64, _| (2.0 * (odds / z).ln()).sqrt())
-}
-
 #[cfg(test)]
 mod tests {
+    use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
+
     use super::*;
 
     fn need(total_bytes: u64, writes_per_s: Option<f64>) -> Need {
@@ -272,6 +260,7 @@ mod tests {
             retention_s: None,
             elements: None,
             time_to_live_s_p50: None,
+            shard_bytes_max: SWEET_SPOT_BYTES,
             remedy: SizeRemedy::Shard,
             remedy_for_rate: SizeRemedy::Shard,
         }

@@ -4,6 +4,9 @@ use serde::Serialize;
 use spikelet::ValueRef;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
+use super::shard_sizes::shards_within;
+use crate::verdict::sizing::THRESHOLDS;
+
 /// The longest part of a map's key that is shown.
 const KEY_CHARS: usize = 24;
 /// The longest head before the bytes of a text, of bytes and of a nested list or map.
@@ -28,7 +31,16 @@ pub(crate) enum SizeRemedy {
     StoreElsewhere,
 }
 
-/// Why shards do not make a collection small enough: one of its elements is larger than a shard.
+/// Returns whether shards do not help a collection: one element is beyond the bound of a shard, or
+/// shards within it would be more than the elements. `element_bytes`: the mean element, weighed by
+/// size.
+pub(super) fn is_blocked(total_bytes: u64, element_bytes: f64, elements: u64) -> bool {
+    let shards = || shards_within(THRESHOLDS.near_bytes, total_bytes, element_bytes, 2);
+    element_bytes > SWEET_SPOT_BYTES as f64
+        || (total_bytes > SWEET_SPOT_BYTES && shards() > elements)
+}
+
+/// Why shards do not make a collection small enough: its elements are too large.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obstacle {
     /// The element is no list or map, or one of too large elements.
@@ -204,10 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn only_an_element_larger_than_a_shard_is_in_the_way() {
+    fn an_element_larger_than_a_shard_and_few_large_ones_are_in_the_way() {
         let text = |bytes: usize| Value::from("x".repeat(bytes));
         assert_eq!(obstacle(Value::List((0..300_000).collect())), None);
-        assert_eq!(obstacle(Value::List(vec![text(100_000); 9].into())), None);
+        assert_eq!(obstacle(Value::List(vec![text(10_000); 60].into())), None);
+        let few = obstacle(Value::List(vec![text(100_000); 9].into())).unwrap();
+        assert_eq!(few.remedy(), SizeRemedy::RecordPerEntry);
+        assert_eq!(few.words(), "one element takes 97.7 KiB");
         let large = obstacle(Value::List(vec![text(1), text(700_000)].into())).unwrap();
         assert_eq!(large.remedy(), SizeRemedy::RecordPerEntry);
         assert_eq!(large.words(), "one element takes 683.6 KiB");

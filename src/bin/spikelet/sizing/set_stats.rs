@@ -17,6 +17,8 @@ use super::size_histogram::SizeHistogram;
 
 /// The most bins of a set that are counted apart; further ones are counted as one.
 const BINS_MAX: usize = 1000;
+/// Verdicts go by the first of the largest and most written records, also where none are listed.
+const TOP_MIN: usize = 3;
 /// The name that stands for all further bins.
 const FURTHER_BINS: &str = "(further bins)";
 
@@ -159,8 +161,8 @@ impl SetStats {
         let own = xxh3_64(format!("{namespace}\0{set}").as_bytes());
         let reservoir = |sample: super::Sample| Reservoir::new(sample.records, sample.seed ^ own);
         Self {
-            largest: Top::new(options.top),
-            most_written: Top::new(options.top),
+            largest: Top::new(options.top.max(TOP_MIN)),
+            most_written: Top::new(options.top.max(TOP_MIN)),
             sample: options.sample().map(reservoir),
             ..Self::default()
         }

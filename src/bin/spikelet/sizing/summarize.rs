@@ -70,7 +70,12 @@ pub(super) fn summarize(
         let urgency = std::cmp::Reverse((set.verdict.level, set.total_bytes.estimate));
         (urgency, set.namespace.clone(), set.set.clone())
     });
-    let verdict = SizingHeadline::new(&sets, &origin.contended);
+    let damaged = origin.namespaces.iter().map(|one| one.damaged).sum();
+    let writes_per_s = options.rate_of(None);
+    let is_unassigned = writes_per_s.is_some() && hottest.is_none();
+    let verdict = SizingHeadline::new(&sets, &origin.contended)
+        .with_rate(is_unassigned)
+        .with_damage(damaged);
     let sets: Vec<SetSizing> = sets.into_iter().map(|(set, _)| set).collect();
     let mut contended = origin.contended;
     contended.truncate(options.top);
@@ -79,11 +84,11 @@ pub(super) fn summarize(
         source: origin.source,
         source_kind: origin.kind,
         records: sets.iter().map(|set| set.records).sum(),
-        damaged: origin.namespaces.iter().map(|one| one.damaged).sum(),
+        damaged,
         sample: options.sample(),
         max_record_bytes,
-        writes_per_s: options.rate_of(None),
-        writes_per_s_unassigned: options.rate_of(None).is_some() && hottest.is_none(),
+        writes_per_s,
+        writes_per_s_unassigned: is_unassigned,
         thresholds: THRESHOLDS,
         namespaces: origin.namespaces,
         sets,
@@ -201,7 +206,7 @@ fn set_sizing(
         bytes,
         bins,
     };
-    sizing.verdict.helps = helps(&sizing);
+    sizing.verdict.helps = helps(&sizing, stats);
     sizing
 }
 
@@ -218,7 +223,9 @@ fn need(case: &SetFacts<'_>) -> Need {
         .filter(|found| found.element_bytes() > 0.0);
     let judged = &stats.judged;
     let lives = &stats.times_to_live_s;
-    let is_small = judged.max() <= SWEET_SPOT_BYTES;
+    // Beyond 80 % of a record's limit there is too little room for growth.
+    let shard_bytes_max = SWEET_SPOT_BYTES.min(case.max_record_bytes / 5 * 4);
+    let is_small = judged.max() <= shard_bytes_max;
     let whole = ("record", judged.max(), judged.per_mille(990), remedy);
     let (subject, total_bytes, bytes_p99, remedy) = match collection {
         _ if is_small => whole,
@@ -245,6 +252,7 @@ fn need(case: &SetFacts<'_>) -> Need {
         retention_s: None,
         elements: None,
         time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
+        shard_bytes_max,
         remedy: if is_small {
             SizeRemedy::Nothing
         } else {

@@ -2,7 +2,7 @@
 //!
 //! `contention` and `sizing` have their rules in a table. The rules are asked in their order, and the
 //! first that applies decides. The [`Word`] of its finding decides the colour of every form of the
-//! report and, for `contention`, the exit code. Reports list the rules as the documents explain them.
+//! report and the exit code. Reports list the rules as the documents explain them.
 
 pub(crate) mod contention;
 pub(crate) mod sizing;
@@ -35,6 +35,8 @@ pub(crate) enum Word {
     Remodel,
     /// Shard it.
     Shard,
+    /// Records could not be read.
+    Damaged,
     /// No write was acknowledged.
     Nothing,
     /// Acknowledged writes are missing, or are there twice.
@@ -57,6 +59,7 @@ impl Word {
             Self::Overload => ("OVERLOAD", Severity::Bad),
             Self::Remodel => ("REMODEL", Severity::Bad),
             Self::Shard => ("SHARD", Severity::Bad),
+            Self::Damaged => ("DAMAGED", Severity::Bad),
             Self::Nothing => ("NOTHING", Severity::Bad),
             Self::Lost => ("LOST", Severity::Bad),
             Self::Fail => ("FAIL", Severity::Bad),
@@ -75,7 +78,10 @@ impl Word {
 
     /// Returns whether a program that ends with this word ends with exit code 1.
     pub(crate) const fn fails(self) -> bool {
-        matches!(self, Self::Nothing | Self::Lost | Self::Fail)
+        matches!(
+            self,
+            Self::Damaged | Self::Nothing | Self::Lost | Self::Fail
+        )
     }
 }
 
@@ -131,10 +137,10 @@ mod tests {
         ];
         assert_eq!(found, expected);
         let table = sizing::rules_table();
-        let when = table.rows[0][1].as_text();
+        let when = table.rows[1][1].as_text();
         assert!(when.ends_with("shards do not help at any rate"), "{when}");
         let mut found = words(table);
         found.dedup();
-        assert_eq!(found, ["REMODEL", "SHARD", "WATCH", "OK"]);
+        assert_eq!(found, ["DAMAGED", "REMODEL", "SHARD", "WATCH", "OK"]);
     }
 }

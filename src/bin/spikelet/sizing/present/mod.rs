@@ -11,7 +11,7 @@ use super::model::{NamespaceSizing, SetSizing, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::SizeRemedy;
 use super::secondary_index::secondary_indexes_table;
-use crate::report::{Report, ReportTable, Section, Severity, Verdict, bytes, count, decimal};
+use crate::report::{Report, ReportTable, Section, Verdict, bytes, count, decimal};
 use crate::verdict::Word;
 use crate::verdict::sizing::rules_table;
 
@@ -91,17 +91,7 @@ impl Sizing {
     }
 
     fn verdicts(&self) -> Section {
-        let damaged = (self.damaged > 0).then(|| {
-            Verdict::new(
-                Severity::Bad,
-                "DAMAGED",
-                format!("{} of the records", count(self.damaged)),
-                "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are; restore them from a backup.",
-            )
-        });
         let keys = tables::records(self, "The keys behind it", &self.verdict.keys);
-        let unassigned = "The given rate is in no figure: nothing tells which set has the hottest record. Name the set: --writes-per-s \
-                          SET=W.";
         let verdict = |set: &SetSizing| {
             let (word, found) = (set.verdict.level, &set.verdict);
             let sentence = format!("{} {}", found.sentence, found.helps);
@@ -114,18 +104,16 @@ impl Sizing {
         };
         let first = self.sets.first();
         let section = Section::new("Verdict")
-            .verdicts(damaged)
             .paragraphs(first.is_none().then_some("There is no record."))
             .table(keys.if_any())
             .charts(first.map(|set| charts::histogram(self, set)))
-            .paragraphs(self.writes_per_s_unassigned.then_some(unassigned))
             .verdicts(self.shown().iter().map(verdict));
         self.and_more(section, SETS_SHOWN)
     }
 
     fn rules(&self) -> Section {
         Section::new("Rules").table(rules_table()).paragraph(
-            "SHARD is REMODEL where shards do not help: one element is larger than a shard, several bins make the record \
+            "SHARD is REMODEL where shards do not help: elements are too large for shards, several bins make the record \
              large, or most of it is no list or map.",
         )
     }

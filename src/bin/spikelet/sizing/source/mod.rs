@@ -83,11 +83,14 @@ fn sized(
     let mut stats = StatsBySet::new(options);
     let origin = read(&mut stats)?;
     let sizing = summarize(options, origin, stats);
-    match &options.set {
-        Some(set) if sizing.sets.is_empty() => Err(CommandFailure::Input(format!(
-            "no record is in set {set:?}; without a name of a set, all are sized"
+    let rated = options.writes_per_s.iter();
+    let rated = rated.filter_map(|(set, _)| set.as_ref());
+    let mut named = options.set.iter().chain(rated);
+    match named.find(|set| !sizing.sets.iter().any(|found| found.set == **set)) {
+        Some(set) => Err(CommandFailure::Input(format!(
+            "no record that is sized is in set {set:?}; without --set and SET=, all sets are sized and named"
         ))),
-        _ => Ok(sizing),
+        None => Ok(sizing),
     }
 }
 

@@ -277,7 +277,9 @@ fn shards_that_have_grown_too_large_ask_for_more() {
         "{:?}",
         found.verdict
     );
-    assert_eq!(found.verdict.helps, "Split it into 4 shards.");
+    // In 4 shards the largest would be near the bound.
+    assert_eq!(found.verdict.helps, "Split it into 8 shards.");
+    assert_eq!(sizing.verdict.shards, Some(8));
     assert_eq!(
         (
             found.sharded[0].stats.elements,
@@ -286,6 +288,42 @@ fn shards_that_have_grown_too_large_ask_for_more() {
         (401, 2)
     );
     assert!(found.sharded[0].stats.bytes > 400_000);
+}
+
+#[test]
+fn a_limit_below_the_bound_asks_for_shards_too_and_lists_that_are_left_out_change_no_verdict() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path(), |store| {
+        let put = |set: &str, key: i64, count| {
+            let set = store.set(set).unwrap();
+            set.put(key, [("l", list(count, 100))]).unwrap();
+        };
+        put("s", 1, 1_100);
+        put("s", 2, 10);
+        put("other", 1, 1);
+        put("s", 2, 10);
+    });
+    let of = |top, rates: &[(Option<String>, f64)]| {
+        let changed = options(|options| {
+            options.max_record_bytes = Some(131_072);
+            (options.top, options.writes_per_s) = (top, rates.to_vec());
+        });
+        sized(dir.path(), &changed)
+    };
+    let found = of(10, &[]);
+    let said = &found.verdict.sentence;
+    assert!(said.contains("84 % of the 128.0 KiB"), "{said}");
+    assert!(said.contains("Hash-shard its bin l by 2"), "{said}");
+    assert_eq!(found.verdict.shards, Some(2));
+    for top in [0, 10] {
+        let rated = of(top, &[(None, 400.0)]);
+        assert!(!rated.writes_per_s_unassigned, "{top}");
+        assert_eq!(set(&rated, "s").writes_per_s, Some(400.0), "{top}");
+        assert_eq!(
+            (rated.largest.len(), rated.most_written.len()),
+            (top.min(3), top.min(1))
+        );
+    }
 }
 
 #[test]
@@ -300,8 +338,8 @@ fn a_rate_of_no_known_record_is_in_no_figure_and_this_is_told() {
     );
     assert!(sizing.writes_per_s_unassigned);
     assert!(sizing.sets.iter().all(|set| set.verdict.level == Word::Ok));
-    let text = sizing.to_report().to_text();
-    assert!(text.contains("--writes-per-s SET=W"), "{text}");
+    let said = &sizing.verdict.sentence;
+    assert!(said.ends_with("--writes-per-s SET=W."), "{said}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn collection_words(set: &SetFacts<'_>, bin: &str, found: &CollectionStats, boun
     let what = if bound < SWEET_SPOT_BYTES {
         format!("{} of", share(p99))
     } else {
-        format!("{} times", times(p99, SWEET_SPOT_BYTES))
+        excess(p99)
     };
     let (which, or_more) = set.top_percent("list or map", found.sizes.count());
     format!(
@@ -123,10 +123,12 @@ fn share(size: u64) -> String {
     format!("{} %", decimal(percent, usize::from(percent > 99.0)))
 }
 
-/// Writes how many times larger a size is, with a decimal where that says more.
-pub(super) fn times(size: u64, bound: u64) -> String {
-    let factor = size as f64 / bound as f64;
-    decimal(factor, usize::from(factor < 9.95))
+/// Writes how far beyond the bound of a record a size is: `1.5 times`, `beyond`.
+pub(super) fn excess(size: u64) -> String {
+    match size as f64 / BOUND {
+        factor if factor < 1.05 => "beyond".to_owned(),
+        factor => format!("{} times", decimal(factor, usize::from(factor < 9.95))),
+    }
 }
 
 pub(super) fn records(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {

@@ -3,13 +3,15 @@
 use serde::Serialize;
 use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
-use super::findings::times;
+use super::THRESHOLDS;
+use super::findings::excess;
 use crate::report::{bytes, count, decimal};
 use crate::sizing::bucket;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{RecordSizing, SetSizing, ShardedSizing};
 use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::SetStats;
+use crate::sizing::shard_sizes::shards_within;
 use crate::verdict::Word;
 
 /// How many of the keys behind the headline are named.
@@ -60,15 +62,40 @@ impl SizingHeadline {
             1 => " 1 more set needs something done.".to_owned(),
             others => format!(" {others} more sets need something done."),
         };
-        let is_sharded = set.verdict.level == Word::Shard && set.advice.shards_pow2 > 1;
+        let shards = advised(set, stats);
+        let is_sharded = set.verdict.level == Word::Shard && shards > 1;
         Self {
             level: set.verdict.level,
             sentence: sentence(set, keys.first()) + &more,
             namespace: Some(set.namespace.clone()),
             set: Some(set.set.clone()),
-            shards: is_sharded.then_some(set.advice.shards_pow2),
+            shards: is_sharded.then_some(shards),
             keys,
         }
+    }
+
+    /// Says that a given rate is in no figure.
+    pub(crate) fn with_rate(mut self, is_unassigned: bool) -> Self {
+        if is_unassigned {
+            self.sentence += " The given rate is in no figure, since nothing says which set has the hottest record: name it, by \
+                --writes-per-s SET=W.";
+        }
+        self
+    }
+
+    /// Carries damage, which decides the exit code.
+    pub(crate) fn with_damage(mut self, records: u64) -> Self {
+        if records > 0 {
+            self.sentence = format!(
+                "Unreadable, and in no figure here: {} of the records. `spikelet verify` shows where; restore from a backup. \
+                 {}: {}",
+                count(records),
+                self.level.text(),
+                self.sentence
+            );
+            self.level = Word::Damaged;
+        }
+        self
     }
 }
 
@@ -120,18 +147,16 @@ fn sentence(set: &SetSizing, key: Option<&RecordSizing>) -> String {
         Word::Shard => {
             let largest = key.and_then(|key| Some((key, key.bytes?)));
             let begins = match largest {
-                Some((key, size)) if is_about_size(verdict.decided_by) => format!(
-                    "Key {} of {place} takes {}{}.",
-                    key.name(),
-                    bytes(size),
-                    match size {
-                        size if size > SWEET_SPOT_BYTES => format!(
-                            ", {} times the 128 KiB that one record should hold",
-                            times(size, SWEET_SPOT_BYTES)
-                        ),
-                        _ => String::new(),
-                    }
-                ),
+                Some((key, size))
+                    if is_about_size(verdict.decided_by) && size > SWEET_SPOT_BYTES =>
+                {
+                    format!(
+                        "Key {} of {place} takes {}, {} the 128 KiB that one record should hold.",
+                        key.name(),
+                        bytes(size),
+                        excess(size)
+                    )
+                }
                 Some((key, _)) if verdict.decided_by == "writes_per_s" => format!(
                     "The hottest record of {place}, most likely key {}, is said to take {} writes a second, beyond the {} that \
                      one record takes well.",
@@ -152,8 +177,13 @@ fn sentence(set: &SetSizing, key: Option<&RecordSizing>) -> String {
             verdict.sentence
         ),
         _ => format!(
-            "Nothing needs sharding: the largest of {} records in {place} takes {} of the 128 KiB that one record should hold.",
-            count(set.records),
+            "Nothing needs sharding: the {} takes {} of the 128 KiB that one record should hold.",
+            match (set.records, set.set.as_str()) {
+                (1, "") => "only record, without a set,".to_owned(),
+                (1, set) => format!("only record in set {set}"),
+                (records, "") => format!("largest of {} records without a set", count(records)),
+                (records, set) => format!("largest of {} records in set {set}", count(records)),
+            },
             bytes(set.bytes.max)
         ),
     }
@@ -174,8 +204,24 @@ fn capital(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
+/// Returns the number of shards to make: of the sharded collection with the largest shard of all,
+/// more than it has.
+fn advised(set: &SetSizing, stats: &SetStats) -> u64 {
+    if set.verdict.decided_by != "shard_bytes_max" {
+        return set.advice.shards_pow2;
+    }
+    let sharded = stats.sharded.values();
+    let found = sharded.max_by_key(|found| found.largest_bytes);
+    found.map_or(1, |found| {
+        let total_bytes = found.largest_bytes * found.shards;
+        let element_bytes = found.bytes as f64 / found.elements.max(1) as f64;
+        let bound = THRESHOLDS.near_bytes;
+        shards_within(bound, total_bytes, element_bytes, found.shards * 2)
+    })
+}
+
 /// Says what to do about a set, from its verdict and the number of shards advised for it.
-pub(crate) fn helps(set: &SetSizing) -> String {
+pub(crate) fn helps(set: &SetSizing, stats: &SetStats) -> String {
     let (verdict, advice) = (&set.verdict, &set.advice);
     if verdict.level == Word::Ok {
         return String::new();
@@ -201,10 +247,9 @@ pub(crate) fn helps(set: &SetSizing) -> String {
     } else {
         ""
     };
-    match advice.shards_pow2 {
-        _ if verdict.decided_by == "shard_bytes_max" => {
-            let most = set.sharded.first().map_or(1, |found| found.stats.shards);
-            format!("Split it into {} shards.", count(most * 2))
+    match advised(set, stats) {
+        shards if verdict.decided_by == "shard_bytes_max" => {
+            format!("Split it into {} shards.", count(shards))
         }
         1 => format!("Hash-shard{bin}: into how many, its rate says (--writes-per-s).{by_time}"),
         shards if shards > SHARDS_MAX => {
