@@ -280,6 +280,13 @@ fn shards_that_have_grown_too_large_ask_for_more() {
     // In 4 shards the largest would be near the bound.
     assert_eq!(found.verdict.helps, "Split it into 8 shards.");
     assert_eq!(sizing.verdict.shards, Some(8));
+    filled(dir.path(), |store| {
+        let list = ShardedList::new(store, "feeds", "alice", "by").unwrap();
+        let list = list.policy(ShardPolicy::manual());
+        while list.shards().split().unwrap().shards < 8 {}
+    });
+    let split = sized(dir.path(), &options(|_| {}));
+    assert_eq!(split.verdict.level, Word::Ok, "{:?}", split.verdict);
     assert_eq!(
         (
             found.sharded[0].stats.elements,
