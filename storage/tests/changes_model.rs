@@ -209,7 +209,7 @@ impl Run {
         let committed = match members {
             1 => changes
                 .pop()
-                .map_or(Ok(None), |(lock, change)| lock.apply(&change)),
+                .map_or(Ok(None), |(mut lock, change)| lock.apply(&change)),
             _ => namespace.commit_group(changes),
         };
         match committed {

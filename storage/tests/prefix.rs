@@ -167,7 +167,7 @@ fn transfer(namespace: &Namespace, history: &History, sizes: Sizes, chance: &mut
 fn write_one(namespace: &Namespace, history: &History, sizes: Sizes, chance: &mut Chance) {
     let record = ACCOUNTS + chance.below(OTHERS);
     let content = vec![chance.next() as u8; chance.below(sizes.other_bytes) as usize];
-    let lock = namespace.lock(&digest(record), None).unwrap();
+    let mut lock = namespace.lock(&digest(record), None).unwrap();
     let is_deletion = chance.one_in(4);
     let change = match is_deletion {
         true => Change::Delete(common::NOW_MS),

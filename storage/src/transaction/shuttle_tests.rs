@@ -137,8 +137,9 @@ fn absences() {
     assert_eq!(there, 0);
     let other = spawn(&namespace, |namespace| {
         let payload = [1; BYTES];
-        let lock = namespace.lock(&digest(0), None).unwrap();
-        lock.apply(&Change::Put(version(&payload))).unwrap();
+        let locked = namespace.lock(&digest(0), None);
+        let applied = locked.unwrap().apply(&Change::Put(version(&payload)));
+        applied.unwrap();
         namespace.truncate(Truncate::Namespace, None).unwrap();
     });
     thread::yield_now();
