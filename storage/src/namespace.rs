@@ -284,7 +284,7 @@ impl Namespace {
     /// let mut options = Options::new("test", Storage::Memory);
     /// options.durability = Durability::Commit;
     /// let (namespace, _) = Namespace::open(options)?;
-    /// let lock = namespace.lock(&Digest::new([7; Digest::LEN]), None)?;
+    /// let mut lock = namespace.lock(&Digest::new([7; Digest::LEN]), None)?;
     /// let version = NewVersion {
     ///     generation: 1,
     ///     void_time: 0,
@@ -295,6 +295,8 @@ impl Namespace {
     /// };
     /// // Visible to readers when the call returns, and durable when the future completes.
     /// let lsn = lock.apply(&Change::Put(version))?.expect("a put is a write");
+    /// // It keeps memory from being used again.
+    /// drop(lock);
     /// block_on(namespace.durable(lsn))?;
     /// assert!(namespace.durable_lsn() >= lsn);
     /// # Ok(())
