@@ -208,6 +208,8 @@ impl<'n> RecordLock<'n> {
         let lsn = self.apply(&Change::Put(*version))?;
         debug_assert!(lsn.is_some(), "a put has a number");
         let lsn = lsn.unwrap_or_default();
+        // A wait keeps no memory from being used again.
+        drop(self);
         core.acknowledge(lsn)?;
         Ok(lsn)
     }
@@ -229,7 +231,11 @@ impl<'n> RecordLock<'n> {
             let rule = "one change by one lock: lock the record again";
             return Err(bad_option("lock", &self.digest, rule));
         }
-        self.write(change)
+        let applied = self.write(change);
+        if !matches!(applied, Ok(Some(_))) && !self.keeps {
+            self.unlock();
+        }
+        applied
     }
 
     /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
@@ -279,6 +285,7 @@ impl<'n> RecordLock<'n> {
     pub fn delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         let core = self.core;
         let lsn = self.apply(&Change::Delete(now_ms))?;
+        drop(self);
         lsn.map_or(Ok(()), |lsn| core.acknowledge(lsn))?;
         Ok(lsn)
     }

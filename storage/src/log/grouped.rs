@@ -5,7 +5,7 @@
 //! before its first number is drawn; no write can then fail for want of space.
 
 use crate::entry::{Appended, EntryHeader, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, NewEntry};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::log::Log;
 use crate::log::append::number_from;
@@ -151,9 +151,10 @@ impl Log {
                 Err(error) => {
                     // Members are in the log already and must not count: nothing behind them may
                     // become durable.
-                    self.syncer.set_failed(error.to_string());
+                    let reason = error.to_string();
+                    self.syncer.set_failed(reason.clone());
                     self.give_back_unused(blocks);
-                    return Err(error);
+                    return Err(Error::InDoubt { reason });
                 }
             }
         }

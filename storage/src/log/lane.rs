@@ -388,9 +388,9 @@ impl LockedLane<'_> {
             }
             None => {
                 let words = entries.words().as_flattened();
-                if let Err(error) = write_entries(self.volume, offset, words) {
+                if let Err(error) = self.volume.write_entries(offset, words) {
                     if !is_numbered {
-                        let remains = has_remains(self.volume, offset, headers, words);
+                        let remains = self.volume.has_remains(offset, headers, words);
                         self.open.has_remains = remains;
                         self.void(headers);
                     }
@@ -559,7 +559,8 @@ impl LockedLane<'_> {
                 ..filler()
             };
             let place = self.volume.place(open.incarnation, offset + open.tail);
-            write_entries(self.volume, offset + open.tail, &header.encode(place, &[]))
+            self.volume
+                .write_entries(offset + open.tail, &header.encode(place, &[]))
                 .inspect_err(|_| open.directory.doubt())?;
         }
         // Disk space that the block does not need goes back, now or when the block is freed.
@@ -577,29 +578,4 @@ impl LockedLane<'_> {
         }
         Ok(())
     }
-}
-
-/// Writes entries, or leaves none of them.
-#[inline(always)]
-fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> DeviceResult<()> {
-    let device = volume.device();
-    let written = device.write(at, bytes);
-    if written.is_err() {
-        // All of them: others get their numbers, and recovery would join the two.
-        let _ = device.write(at, &vec![0; bytes.len()]);
-    }
-    written
-}
-
-/// Whether the header of one of the entries is there after all.
-#[cold]
-fn has_remains(volume: &Volume, offset: u64, headers: &[EntryHeader], bytes: &[u8]) -> bool {
-    let mut at = 0;
-    headers.iter().any(|header| {
-        let mut found = [0; ENTRY_HEADER_BYTES];
-        let is_read = volume.device().read(offset + at, &mut found).is_ok();
-        let is_there = bytes.split_at(at as usize).1.starts_with(&found);
-        at += header.span_bytes();
-        is_there || !is_read
-    })
 }

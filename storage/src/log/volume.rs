@@ -7,7 +7,9 @@ mod entry;
 mod headers;
 
 use crate::bytes::prefetch_lines;
-use crate::device::{Device, DeviceError, HEADER_BYTES, Header as DeviceHeader, ReadMode};
+use crate::device::{
+    Device, DeviceError, DeviceResult, HEADER_BYTES, Header as DeviceHeader, ReadMode,
+};
 use crate::entry::{
     ENTRY_HEADER_BYTES, EntryHeader, EntryPlace, EntryView, RawHeader, body_bytes_of,
 };
@@ -126,6 +128,30 @@ impl Volume {
 
     pub(crate) fn block(&self, index: u32) -> Option<&BlockState> {
         self.blocks.get(index as usize)
+    }
+
+    /// Writes entries, or leaves none of them.
+    #[inline(always)]
+    pub(super) fn write_entries(&self, at: u64, bytes: &[u8]) -> DeviceResult<()> {
+        let written = self.device.write(at, bytes);
+        if written.is_err() {
+            // All of them: others get their numbers, and recovery would join the two.
+            let _ = self.device.write(at, &vec![0; bytes.len()]);
+        }
+        written
+    }
+
+    /// Whether the header of one of the entries is there after all.
+    #[cold]
+    pub(super) fn has_remains(&self, at: u64, headers: &[EntryHeader], bytes: &[u8]) -> bool {
+        let mut from = 0;
+        headers.iter().any(|header| {
+            let mut found = [0; ENTRY_HEADER_BYTES];
+            let is_read = self.device.read(at + from, &mut found).is_ok();
+            let is_there = bytes.split_at(from as usize).1.starts_with(&found);
+            from += header.span_bytes();
+            is_there || !is_read
+        })
     }
 
     /// Ranges that could not be read by a call so far.

@@ -110,7 +110,15 @@ impl Core {
         members: &[GroupMember<'_, '_>],
         AppendedGroup { entries, edits }: &mut AppendedGroup,
     ) -> Result<()> {
-        let mut purpose = SpacePurpose::Delete;
+        let is_put = |(_, change): &GroupMember<'_, '_>| matches!(change, Some(Change::Put(_)));
+        let purpose = if members.iter().any(is_put) {
+            SpacePurpose::Write
+        } else {
+            SpacePurpose::Delete
+        };
+        if members.iter().any(|(_, change)| change.is_some()) {
+            self.log.check_writable(purpose)?;
+        }
         for (position, (lock, change)) in members.iter().enumerate() {
             if let Some((ahead, _)) = members.get(position + AHEAD) {
                 ahead.prefetch();
@@ -118,11 +126,10 @@ impl Core {
             let Some(change) = change else { continue };
             lock.check_set(change)?;
             let mut edit = None;
-            if let Change::Put(version) = change {
-                purpose = SpacePurpose::Write;
-                if version.payload.len() >= DELTA_RECORD_BYTES_MIN {
-                    edit = lock.edited(version);
-                }
+            if let Change::Put(version) = change
+                && version.payload.len() >= DELTA_RECORD_BYTES_MIN
+            {
+                edit = lock.edited(version);
             }
             match edit {
                 Some(edit) => {
@@ -135,7 +142,6 @@ impl Core {
         if entries.is_empty() {
             return Ok(());
         }
-        self.log.check_writable(purpose)?;
         self.log.append_group(purpose, entries)
     }
 }
