@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{Attempt, Lsn};
+use tokio::task::yield_now;
 use tokio::time::{sleep, sleep_until};
 
 use super::command::RecordCommand;
@@ -113,11 +114,13 @@ impl<'s> Requests<'s> {
         }
     }
 
-    /// Waits until another try of the next request may succeed.
+    /// Waits until another try of the next request may succeed. Where none is queued, other connections of this thread have
+    /// their turn: a queued one may own its record already.
     pub(crate) async fn wait(&mut self, shared: &ServerShared) {
         let deadline = self.deadline;
-        if let Some(write) = self.waiting() {
-            write.wait(shared, deadline).await;
+        match self.waiting() {
+            Some(write) => write.wait(shared, deadline).await,
+            None => yield_now().await,
         }
     }
 
@@ -237,6 +240,11 @@ impl<'s> WaitingWrite<'s> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use tokio::runtime::Runtime;
+
     use super::super::builder::Server;
     use super::super::config::ServerConfig;
     use super::super::fields::write_field;
@@ -257,40 +265,83 @@ mod tests {
         body
     }
 
+    fn store() -> Store {
+        let config = ServerConfig::namespace_of("test");
+        Store::builder().namespace(config).open().unwrap()
+    }
+
+    fn digest() -> Digest {
+        KeyHash::Ripemd160.digest("s", &Key::from(1))
+    }
+
+    fn command<'a>(body: &'a [u8], served: &'a ServedNamespace) -> RecordCommand<'a> {
+        RecordCommand {
+            message: Message::parse(body).unwrap(),
+            digest: digest(),
+            filter: None,
+            row: None,
+            served,
+        }
+    }
+
+    fn make<'s>(
+        requests: &mut Requests<'s>,
+        shared: &'s ServerShared,
+        command: &RecordCommand<'s>,
+    ) -> Option<u8> {
+        let mut access = Access::new(None, [127, 0, 0, 1].into());
+        let mut out = ResponseBuffer::new(shared.budget.share());
+        requests.make((&mut access, command.served), command, &mut out)
+    }
+
+    fn runtime() -> Runtime {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap()
+    }
+
+    fn is_ready(waits: impl Future<Output = ()>) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(waits).poll(&mut context).is_ready()
+    }
+
+    #[test]
+    fn a_request_gives_way_to_other_connections_only_while_it_has_no_place_in_a_queue() {
+        let store = store();
+        let server = Server::builder(&store).hold_writes(Duration::ZERO, &[]);
+        let shared = ServerShared::new(&server, 0, None).unwrap();
+        let served = shared.namespace(b"test").unwrap();
+        let body = addition(&digest());
+        let command = command(&body, served);
+        let mut requests = Requests::new(Instant::now() + Duration::from_secs(3_600));
+        let runtime = runtime();
+        let _entered = runtime.enter();
+        assert_eq!(make(&mut requests, &shared, &command), None);
+        requests.leave_queue();
+        assert!(!is_ready(requests.wait(&shared)));
+        assert_eq!(make(&mut requests, &shared, &command), None);
+        assert!(is_ready(requests.wait(&shared)));
+        assert_eq!(make(&mut requests, &shared, &command), Some(0));
+    }
+
     #[test]
     fn a_write_that_finds_its_time_over_before_it_waits_is_made_once_or_not_at_all() {
-        let config = ServerConfig::namespace_of("test");
-        let store = Store::builder().namespace(config).open().unwrap();
+        let store = store();
         let server = Server::builder(&store).hold_writes(Duration::from_millis(1), &[]);
         let shared = ServerShared::new(&server, 0, None).unwrap();
         let served = shared.namespace(b"test").unwrap();
         let set = store.set("s").unwrap();
-        let digest = KeyHash::Ripemd160.digest("s", &Key::from(1));
-        let body = addition(&digest);
-        let command = RecordCommand {
-            message: Message::parse(&body).unwrap(),
-            digest,
-            filter: None,
-            row: None,
-            served,
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
-        let mut access = Access::new(None, [127, 0, 0, 1].into());
-        let mut make = || {
-            let mut out = ResponseBuffer::new(shared.budget.share());
+        let body = addition(&digest());
+        let command = command(&body, served);
+        let runtime = runtime();
+        let made = || {
             let mut requests = Requests::new(Instant::now());
-            let mut code = None;
-            for _ in 0..3 {
-                code = requests.make((&mut access, served), &command, &mut out);
-                if code.is_some() {
-                    break;
+            (0..3).find_map(|_| {
+                let code = make(&mut requests, &shared, &command);
+                if code.is_none() {
+                    runtime.block_on(requests.wait(&shared));
                 }
-                runtime.block_on(requests.wait(&shared));
-            }
-            code
+                code
+            })
         };
         let n = || {
             set.get(1)
@@ -300,14 +351,14 @@ mod tests {
                 .and_then(|n| n.as_i64())
         };
         // The record is free: there is nothing to wait for.
-        assert_eq!(make(), Some(0));
+        assert_eq!(made(), Some(0));
         assert_eq!(n(), Some(1));
         let mut other = served.namespace.attempt();
-        served.namespace.queue(&mut other, &digest).unwrap();
-        assert_eq!(make(), Some(9));
+        served.namespace.queue(&mut other, &digest()).unwrap();
+        assert_eq!(made(), Some(9));
         drop(other);
         assert_eq!(n(), Some(1));
-        assert_eq!(make(), Some(0));
+        assert_eq!(made(), Some(0));
         assert_eq!(n(), Some(2));
     }
 }

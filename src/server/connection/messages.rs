@@ -151,7 +151,6 @@ impl Connection<'_> {
                 return Ok(batch.end.unwrap_or(result_code::OK));
             }
             self.send().await?;
-            tokio::task::yield_now().await;
             batch.requests.wait(shared).await;
         }
     }
