@@ -122,11 +122,16 @@ fn work_of_the_library_counts_for_the_time_of_a_call() {
            for i = 1, 1000000 do t[i] = i end
            while true do table.insert(t, 1, i) table.remove(t, 1) end
          end
-         function repeats(rec) while true do string.rep('x', 20000000) end end",
+         function repeats(rec) while true do string.rep('x', 20000000) end end
+         function joins(rec)
+           local text, t = string.rep('x', 20000), {}
+           for i = 1, 900 do t[i] = text end
+           while true do table.concat(t) end
+         end",
     );
     let demo = running.store.set("demo").unwrap();
     demo.put(1, [("i", 1)]).unwrap();
-    for function in ["m.prepends", "m.inserts", "m.repeats"] {
+    for function in ["m.prepends", "m.inserts", "m.repeats", "m.joins"] {
         let began = Instant::now();
         let text = failure(&wire.ask(&Message {
             timeout_ms: 300,

@@ -594,7 +594,9 @@ plain("unpack", function(count, from, to) return (tointeger(to) or count) - (toi
 function table.concat(t, separator, from, to)
     from, to = from or 1, to or rawlen(t)
     spend(bounded(to - from))
-    return concat(t, separator, from, to)
+    local text = concat(t, separator, from, to)
+    spend(#text // 64)
+    return text
 end
 function table.move(from, first, last, at, to)
     bounded(last - first)
