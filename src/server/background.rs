@@ -15,7 +15,7 @@ use crate::engine::DigestAddress;
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Expression, WritePolicy};
 
-/// How long a function may take for a record, and how long it may wait for that and for space.
+/// How long a function may take for a record, and how long it may wait for that.
 const CALL_TIME: Duration = Duration::from_secs(1);
 
 /// The change that a query makes to each of its records.
@@ -80,10 +80,11 @@ fn alone(
     let Ok(runtime) = Handle::try_current() else {
         return run();
     };
-    let deadline = Instant::now() + CALL_TIME;
     let mut write = WaitingWrite::new(served);
     write.queue(digest, Duration::ZERO)?;
     loop {
+        let space_ends = write.space_ends();
+        let deadline = space_ends.unwrap_or_else(|| Instant::now() + CALL_TIME);
         runtime.block_on(write.wait(shared, deadline));
         if write.is_late {
             return Err(result_code::TIMEOUT.into());

@@ -188,6 +188,11 @@ impl<'s> WaitingWrite<'s> {
         self.hold.is_some() || self.attempt.must_wait()
     }
 
+    /// When the namespace's patience for space is over, if the write waits for that.
+    pub(super) fn space_ends(&self) -> Option<Instant> {
+        self.attempt.ends()
+    }
+
     pub(super) fn run<R>(&mut self, write: impl FnOnce() -> R) -> R {
         let done = self.attempt.run(write);
         self.unsynced = self.attempt.take_unsynced().or(self.unsynced);
@@ -206,7 +211,7 @@ impl<'s> WaitingWrite<'s> {
     /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends the client's patience.
     pub(super) async fn wait(&mut self, shared: &ServerShared, deadline: Instant) {
         self.has_waited = true;
-        let ends = self.attempt.ends();
+        let ends = self.space_ends();
         let until = ends.map_or(deadline, |ends| ends.min(deadline));
         // A record that is free by now is taken.
         if self.hold.is_none() && Instant::now() >= until {
