@@ -88,7 +88,10 @@ impl<'s> Requests<'s> {
         let write = self.write.get_or_insert_with(new);
         let queued = match is_again {
             // A function does not begin without its record.
-            true if write.is_late && command.verb() == Verb::Function => Err(result_code::TIMEOUT),
+            true if write.is_late && command.verb() == Verb::Function => {
+                write.leave_queue();
+                Err(result_code::TIMEOUT)
+            }
             true => Ok(()),
             false => write.hold(command),
         };
@@ -108,8 +111,7 @@ impl<'s> Requests<'s> {
     /// Leaves the queue of the next request's record: while answers are synced and sent, no record waits.
     pub(crate) fn leave_queue(&mut self) {
         if let Some(write) = self.waiting() {
-            write.attempt = write.served.namespace.attempt();
-            write.hold = None;
+            write.leave_queue();
             self.waits = false;
         }
     }
@@ -181,6 +183,11 @@ impl<'s> WaitingWrite<'s> {
         queued.map_err(|error| error.result_code())?;
         self.hold = Some(hold);
         Ok(())
+    }
+
+    fn leave_queue(&mut self) {
+        self.attempt = self.served.namespace.attempt();
+        self.hold = None;
     }
 
     /// Whether the last run has changed nothing, or there must be a wait before the first.
@@ -258,14 +265,17 @@ mod tests {
     use crate::record::KeyHash;
     use crate::{Key, Store};
 
-    /// An addition of 1 to bin `n` of record `key` of set `s`.
-    fn addition(digest: &Digest) -> Vec<u8> {
+    /// A write to record 1 of set `s`: an addition of 1 to bin `n`, or, with a package, a call of a function.
+    fn write(package: Option<&[u8]>) -> Vec<u8> {
         let mut body = vec![22, 0, 1, 0, 0, 0];
         body.extend([0; 12]);
-        body.extend([0, 3, 0, 1]);
+        body.extend([0, 3 + u8::from(package.is_some()), 0, 1]);
         write_field(&mut body, Field::Namespace as u8, b"test");
         write_field(&mut body, Field::Set as u8, b"s");
-        write_field(&mut body, Field::Digest as u8, digest.as_bytes());
+        write_field(&mut body, Field::Digest as u8, digest().as_bytes());
+        if let Some(name) = package {
+            write_field(&mut body, Field::UdfPackage as u8, name);
+        }
         body.extend(b"\0\0\0\x0d\x05\x01\0\x01n\0\0\0\0\0\0\0\x01");
         body
     }
@@ -315,7 +325,7 @@ mod tests {
         let server = Server::builder(&store).hold_writes(Duration::ZERO, &[]);
         let shared = ServerShared::new(&server, 0, None).unwrap();
         let served = shared.namespace(b"test").unwrap();
-        let body = addition(&digest());
+        let body = write(None);
         let command = command(&body, served);
         let mut requests = Requests::new(Instant::now() + Duration::from_secs(3_600));
         let runtime = runtime();
@@ -329,13 +339,34 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_is_refused_as_late_leaves_the_queue_of_its_record() {
+        let store = store();
+        let shared = ServerShared::new(&Server::builder(&store), 0, None).unwrap();
+        let served = shared.namespace(b"test").unwrap();
+        let body = write(Some(b"m"));
+        let command = command(&body, served);
+        let queued = || {
+            let mut attempt = served.namespace.attempt();
+            served.namespace.queue(&mut attempt, &digest()).unwrap();
+            attempt
+        };
+        let owner = queued();
+        let mut requests = Requests::new(Instant::now());
+        assert_eq!(make(&mut requests, &shared, &command), None);
+        runtime().block_on(requests.wait(&shared));
+        assert_eq!(make(&mut requests, &shared, &command), Some(9));
+        drop(owner);
+        assert!(is_ready(queued().ready()));
+    }
+
+    #[test]
     fn a_write_that_finds_its_time_over_before_it_waits_is_made_once_or_not_at_all() {
         let store = store();
         let server = Server::builder(&store).hold_writes(Duration::from_secs(3_600), &[]);
         let shared = ServerShared::new(&server, 0, None).unwrap();
         let served = shared.namespace(b"test").unwrap();
         let set = store.set("s").unwrap();
-        let body = addition(&digest());
+        let body = write(None);
         let command = command(&body, served);
         let runtime = runtime();
         let made = || {
