@@ -155,10 +155,10 @@ impl Changes {
     /// # Errors
     /// The errors of a write.
     pub fn unsubscribe(&self, name: &str) -> Result<bool> {
+        let mut consumed = self.core.consumed.lock();
         if self.subscription(name).is_err() {
             return Ok(false);
         }
-        let mut consumed = self.core.consumed.lock();
         self.core.change_catalog(|catalog| {
             catalog.subscriptions.retain(|known| *known.name != *name);
             Ok(())
