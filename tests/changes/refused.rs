@@ -39,16 +39,23 @@ fn changes_beside_a_damaged_record_come_again_once_it_is_written_anew() {
     let namespace = store.namespace("test").unwrap();
     let subscription = namespace.changes().subscription("test").unwrap();
     let mut consumer = subscription.consumer().unwrap();
+    let batch = consumer.next_batch(2, NOW).unwrap();
+    assert_eq!(keys(&batch), ["\"alice\""]);
+    consumer.ack(&batch).unwrap();
     for _ in 0..2 {
         let refused = consumer.next_batch(2, NOW).unwrap_err();
         assert!(refused.is_damage(), "{refused}");
+        let record = refused.record().unwrap();
+        assert_eq!((record.set(), record.key()), ("users", &"bob".into()));
     }
+    drop(consumer);
+    let mut consumer = subscription.consumer().unwrap();
     let anew = BTreeMap::from([("text", "anew")]);
     let users = store.set("users").unwrap();
     users.put_as("bob", &anew).unwrap();
     let batch = consumer.next_batch(2, NOW).unwrap();
-    assert_eq!(keys(&batch), ["\"alice\"", "\"bob\""]);
-    let bob = batch[1].record.as_ref().unwrap();
+    assert_eq!(keys(&batch), ["\"bob\"", "\"carol\""]);
+    let bob = batch[0].record.as_ref().unwrap();
     assert_eq!(bob.get("text"), Some("anew".into()));
 }
 

@@ -75,8 +75,9 @@ impl ChangeStream {
     /// empty batch: none have come.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log, or a record that is shown with its change, cannot be read: the
-    /// changes come again with the next call. The errors of a sync. Where it would wait, [`Error::Storage`] if the store was
+    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log, or a record that is shown with its change or filtered, cannot be
+    /// read: the changes before it come first, and it fails each call until the record, which the error names, is written anew
+    /// or deleted. The errors of a sync. Where it would wait, [`Error::Storage`] if the store was
     /// closed: all changes have been returned.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
@@ -179,15 +180,16 @@ impl ChangeStream {
     /// Reads the next changes. After an error they come again.
     fn read(&mut self, most: usize) -> Result<(ChangeBatch, ReadEnd)> {
         let before = self.read_to();
-        let read = self.read_once(most);
-        if read.is_err() {
+        let read = self.read_once(most, before);
+        let position = read.as_ref().map_or(before, |(batch, _)| batch.position);
+        if read.is_err() || position != self.read_to() {
             let storage = &self.core.storage;
-            self.reader = storage.read_changes(self.options.delivery, before);
+            self.reader = storage.read_changes(self.options.delivery, position);
         }
         read
     }
 
-    fn read_once(&mut self, most: usize) -> Result<(ChangeBatch, ReadEnd)> {
+    fn read_once(&mut self, most: usize, before: Lsn) -> Result<(ChangeBatch, ReadEnd)> {
         let (sets, share, shares) = (&self.sets, self.share, self.options.shares);
         let is_wanted = |set: Option<u16>, digest: &Digest| {
             let is_of_set = sets.is_empty() || set.is_none_or(|set| sets.contains(&set));
@@ -196,39 +198,59 @@ impl ChangeStream {
         };
         let read = self.reader.read(most, is_wanted)?;
         let mut changes = Vec::with_capacity(read.changes.len());
-        for change in read.changes {
-            changes.extend(self.complete(change)?);
+        let mut position = before;
+        let lsn_of = |change: &LoggedChange| change.position.lsn;
+        for group in read
+            .changes
+            .chunk_by(|one, next| lsn_of(one) == lsn_of(next))
+        {
+            let complete_before = changes.len();
+            let completed: Result<()> = group.iter().try_for_each(|change| {
+                changes.extend(self.complete(change)?);
+                Ok(())
+            });
+            match completed {
+                Err(error) if position == before => return Err(error),
+                // The next read has it.
+                Err(_) => {
+                    changes.truncate(complete_before);
+                    return Ok((ChangeBatch { changes, position }, ReadEnd::Full));
+                }
+                Ok(()) => position = group.last().map_or(position, lsn_of),
+            }
         }
-        let batch = ChangeBatch {
-            changes,
-            position: read.position,
-        };
-        Ok((batch, read.end))
+        let position = read.position;
+        Ok((ChangeBatch { changes, position }, read.end))
     }
 
     /// The change with what the options ask for. `None`: it does not pass the filter.
-    fn complete(&self, change: LoggedChange) -> Result<Option<Change>> {
+    fn complete(&self, change: &LoggedChange) -> Result<Option<Change>> {
         let core = &self.core;
         let is_truncation = matches!(change.kind, LoggedKind::Truncate { .. });
         let set = change
             .set_id
             .map(|set| core.storage.set_name(set).unwrap_or_default());
+        let key = change.key.as_deref();
+        let key = key.map(|stored| Key::from_stored(stored).map(Key::into_owned));
+        let key = key.transpose()?;
         let mut record = None;
         if (self.options.records || self.options.filter.is_some()) && !is_truncation {
             let name = set.as_deref().unwrap_or_default();
             match self.record_now(&change.digest, name) {
                 Err(Error::FilteredOut { .. }) => return Ok(None),
-                found => record = found?,
+                Err(error) => {
+                    let key = key.unwrap_or_else(|| change.digest.to_string().into());
+                    return Err(error.about(name, &key));
+                }
+                Ok(found) => record = found,
             }
         }
-        let key = change.key.as_deref();
-        let key = key.map(|stored| Key::from_stored(stored).map(Key::into_owned));
         Ok(Some(Change {
             position: change.position.into(),
             group: change.group,
             set: set.map(Into::into),
             digest: change.digest,
-            key: key.transpose()?,
+            key,
             kind: match change.kind {
                 LoggedKind::Put => ChangeKind::Put,
                 LoggedKind::Delete => ChangeKind::Delete,
