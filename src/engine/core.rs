@@ -457,11 +457,10 @@ impl NamespaceCore {
 
     /// The name of a record's set, if the entries of an index depend on it.
     pub(super) fn set_name_for<'i>(&self, index: &'i Index, set_id: u16) -> Cow<'i, str> {
-        match index.set_name() {
-            "" if set_id != 0 && (index.has_expression() || index.is_of_parts()) => {
-                Cow::Owned(self.storage.set_name(set_id).unwrap_or_default())
-            }
-            name => Cow::Borrowed(name),
+        if index.needs_set_name(set_id) {
+            Cow::Owned(self.storage.set_name(set_id).unwrap_or_default())
+        } else {
+            Cow::Borrowed(index.set_name())
         }
     }
 

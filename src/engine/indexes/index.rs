@@ -166,6 +166,11 @@ impl Index {
         self.set_id.is_none_or(|id| id == set_id)
     }
 
+    /// Whether its entries of a record may depend on the name of the record's set, and it is not of that set alone.
+    pub(in crate::engine) fn needs_set_name(&self, set_id: u16) -> bool {
+        self.set.is_none() && set_id != 0 && (self.has_expression() || self.is_of_parts())
+    }
+
     /// The name of its set; empty where it has none.
     pub(crate) fn set_name(&self) -> &str {
         self.set.as_deref().unwrap_or_default()

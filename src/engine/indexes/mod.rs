@@ -18,6 +18,7 @@ mod index;
 mod interleavings;
 
 use crate::sync::atomic::{AtomicBool, Ordering};
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use crate::sync::{Mutex, RwLock};
@@ -110,16 +111,17 @@ impl Indexes {
         if !self.any() {
             return;
         }
-        let set_name = set_name();
-        for index in self
-            .all()
-            .iter()
-            .filter(|index| index.is_of(entry.set_id()))
-        {
+        let set_id = entry.set_id();
+        let looked_up = LazyCell::new(set_name);
+        for index in self.all().iter().filter(|index| index.is_of(set_id)) {
             let Ok(record) = RecordView::parse(entry.payload()) else {
                 continue;
             };
-            let facts = facts_of(entry, &set_name, 0, self.in_memory);
+            let set_name = match index.needs_set_name(set_id) {
+                true => looked_up.as_str(),
+                false => index.set_name(),
+            };
+            let facts = facts_of(entry, set_name, 0, self.in_memory);
             let mut entries = EntryList::default();
             // A leftover is removed by the query that meets it.
             if index.entries_of(record, &facts, &mut entries).is_ok() {
