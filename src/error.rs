@@ -226,13 +226,14 @@ pub enum Error {
     /// with [`ShardedCounter`](crate::ShardedCounter).
     /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) sets the limit.
     #[error(
-        "key busy: {} for {}{}: back off and retry, or spread the load over more records",
-        waiting_writers(*waiting),
+        "key busy: {} {}{}: back off and retry, or spread the load over more records",
+        waiting_writers(*waiting, *limit),
         ErrorSubject(record),
-        limit_of_waiters(*limit)
+        limit_of_waiters(*waiting, *limit)
     )]
     KeyBusy {
-        /// The number of waiting writers; 0 from a cluster, which does not report it.
+        /// The number of waiting writers; 0 where one writer holds the key of a unique index, and from a cluster, which does
+        /// not report it.
         waiting: u32,
         /// The limit of the namespace; 0 from a cluster, which does not report it.
         limit: u32,

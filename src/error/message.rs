@@ -44,20 +44,21 @@ pub(super) fn edges_of(relations: &[(Box<str>, u64)]) -> String {
     }
 }
 
-/// Counts the waiting writers, for the message of [`super::Error::KeyBusy`].
-pub(super) fn waiting_writers(waiting: u32) -> String {
-    match waiting {
-        0 => "as many writers as the server allows already wait".into(),
-        1 => "1 writer already waits".into(),
-        waiting => format!("{waiting} writers already wait"),
+/// Counts the waiting writers before the record, for the message of [`super::Error::KeyBusy`].
+pub(super) fn waiting_writers(waiting: u32, limit: u32) -> String {
+    match (waiting, limit) {
+        (0, 0) => "as many writers as the server allows already wait for".into(),
+        (0, _) => "another writer holds".into(),
+        (1, _) => "1 writer already waits for".into(),
+        (waiting, _) => format!("{waiting} writers already wait for"),
     }
 }
 
-/// States the limit, for the message of [`super::Error::KeyBusy`].
-pub(super) fn limit_of_waiters(limit: u32) -> String {
-    match limit {
+/// States the limit if it was reached, for the message of [`super::Error::KeyBusy`].
+pub(super) fn limit_of_waiters(waiting: u32, limit: u32) -> String {
+    match waiting {
         0 => String::new(),
-        limit => format!(", the limit is {limit}"),
+        _ => format!(", the limit is {limit}"),
     }
 }
 

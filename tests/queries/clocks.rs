@@ -208,7 +208,8 @@ fn a_busy_unique_key_names_the_record_that_another_writer_has() {
         assert!(matches!(error, Error::KeyBusy { .. }), "{error:?}");
         let record = error.record().unwrap();
         assert_eq!((record.set(), record.key()), ("users", &"eve".into()));
-        assert!(error.to_string().contains("1 writer already waits"));
+        let message = error.to_string();
+        assert!(message.contains("another writer holds record \"eve\" of set \"users\": back off"));
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Truncate};
+use spikelet_storage::{
+    Change, Digest, EntryView, Error as StorageError, NewVersion, RecordLock, Truncate,
+};
 
 use super::super::core::{NamespaceCore, expired, key_of};
 use super::index::{Index, split_entry};
@@ -299,10 +301,15 @@ impl NamespaceCore {
         if let Some(is_free) = of_member(digest, entry) {
             return is_free;
         }
-        let _locked = self
-            .storage
-            .lock(digest, Some(Duration::ZERO))
-            .map_err(|_| self.key_busy(index, digest))?;
+        let _locked =
+            self.storage
+                .lock(digest, Some(Duration::ZERO))
+                .map_err(|error| match error {
+                    StorageError::KeyBusy { .. } | StorageError::Timeout => {
+                        self.key_busy(index, digest)
+                    }
+                    error => error.into(),
+                })?;
         match has_entry()? {
             true => taken(),
             false => Ok(()),
@@ -312,7 +319,7 @@ impl NamespaceCore {
     /// The error of a unique key whose record another writer has locked, with that record: by its digest, unless it stores its
     /// key.
     fn key_busy(&self, index: &Index, digest: &Digest) -> Error {
-        let limit = u32::try_from(self.storage.options().max_waiters).unwrap_or(u32::MAX);
+        let limit = self.storage.options().max_waiters.max(1);
         let named = self.storage.get(digest, |stored| {
             let set = self.storage.set_name(stored.set_id());
             Some((set.unwrap_or_default(), key_of(&stored)?))
@@ -321,8 +328,8 @@ impl NamespaceCore {
         let (set, key) =
             named.unwrap_or_else(|| (index.set_name().into(), digest.to_string().into()));
         Error::KeyBusy {
-            waiting: 1,
-            limit,
+            waiting: 0,
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
             record: Some(Box::new(RecordId::new(&set, &key))),
         }
     }
