@@ -111,6 +111,60 @@ fn an_index_that_is_filled_while_the_clock_is_ahead_finds_records_once_it_is_set
     assert_eq!(found(&store), (1, true));
 }
 
+#[test]
+fn a_unique_index_that_is_filled_while_the_clock_is_ahead_keeps_the_keys_of_expired_records() {
+    let clock = Arc::new(ManualClock::at(400_000_000_000));
+    let store = store_by(clock.clone());
+    let set = store.set("users").unwrap();
+    set.put_with(&soon(), "ada", [("mail", "a")]).unwrap();
+    set.put_with(&soon(), "bob", [("mail", "b")]).unwrap();
+    clock.set_ms(500_000_000_000);
+    set.put("eve", [("mail", "b")]).unwrap();
+    let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);
+    set.create_index(by_mail).unwrap();
+    clock.set_ms(400_000_000_000);
+    let refused = set.put("joe", [("mail", "a")]);
+    assert!(
+        matches!(refused, Err(Error::NotUnique { .. })),
+        "{refused:?}"
+    );
+    let found = set.query("by_mail").unwrap().eq("a");
+    assert_eq!(keys(&found), ["ada".into()]);
+}
+
+#[test]
+fn an_expired_record_with_more_entries_than_memory_allows_fails_no_build_and_no_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let open = || {
+        let config = NamespaceConfig::new("test").background(false);
+        let config = config.index_bytes_max(20_000);
+        let store = Store::builder().path(dir.path()).clock(clock.clone());
+        store.namespace(config).open().unwrap()
+    };
+    let store = open();
+    let set = store.set("users").unwrap();
+    let many: Vec<i64> = (0..10_000).collect();
+    set.put_with(&soon(), 0, [("n", many)]).unwrap();
+    clock.advance_ms(5_000);
+    for key in 1..50 {
+        set.put(key, [("n", vec![key])]).unwrap();
+    }
+    let by_n = IndexDefinition::new("by_n", [IndexComponent::bin("n").elements()]);
+    set.create_index(by_n).unwrap();
+    let entries = |store: &Store| namespace(store).indexes().remove(0).entries;
+    assert_eq!(entries(&store), 49);
+    store.close().unwrap();
+    drop((store, set));
+    let store = open();
+    assert_eq!(entries(&store), 49);
+    store
+        .set("users")
+        .unwrap()
+        .put(50, [("n", vec![1])])
+        .unwrap();
+}
+
 /// Shows one time a few times, then an earlier one.
 #[derive(Debug)]
 struct SetBackClock {

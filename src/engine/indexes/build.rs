@@ -208,17 +208,35 @@ impl NamespaceCore {
         let Some(stored) = entry.filter(|entry| index.is_of(entry.set_id())) else {
             return Ok(());
         };
-        // It lives again if the clock is set back. Another record may have its unique key.
         let is_over = expired(&stored, self.clock.now_ms());
-        if is_over && index.definition.unique {
-            return Ok(());
-        }
         let filled = self.with_entries_of(index, &stored, |record, _, entries| {
             index.check_sharded(None, record)?;
+            if is_over {
+                self.insert_expired(index, entries);
+                return Ok(());
+            }
             let mut entries = entries.iter();
             entries.try_for_each(|entry| self.insert_entry(index, entry, &|_, _| None))
         });
-        filled.or_else(|error| if is_over { Ok(()) } else { Err(error) })
+        match filled {
+            Err(error) if is_over && error.is_damage() => index.note_unreadable(),
+            Err(_) if is_over => {}
+            filled => return filled,
+        }
+        Ok(())
+    }
+
+    /// Adds all entries of an expired record, which lives again if the clock is set back, or none where memory is short.
+    /// Another record may have its unique key.
+    fn insert_expired(&self, index: &Index, entries: &EntryList) {
+        let inserted = entries.iter().try_for_each(|entry| {
+            self.indexes.check_memory(index)?;
+            index.insert(entry);
+            Ok::<_, Error>(())
+        });
+        if inserted.is_err() {
+            entries.iter().for_each(|entry| index.remove(entry));
+        }
     }
 
     /// Builds the indexes that were declared before, at opening: before any write.
@@ -278,11 +296,13 @@ impl NamespaceCore {
             unreadable();
             return Ok(());
         };
+        let is_over = expired(&entry, self.clock.now_ms());
         for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
             let mut entries = EntryList::default();
             match index.entries_of(record, &facts, &mut entries) {
+                Ok(()) if is_over => self.insert_expired(index, &entries),
                 Ok(()) => entries.iter().for_each(|entry| index.insert(entry)),
-                Err(_) if expired(&entry, self.clock.now_ms()) => {}
+                Err(_) if is_over => {}
                 Err(error) => return Err(error),
             }
         }

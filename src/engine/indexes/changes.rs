@@ -177,7 +177,7 @@ impl NamespaceCore {
         if let Some((_, new)) = new.filter(|(_, new)| new.role == ShardRole::Root) {
             index.check_sharded(old.map(|(_, old)| old.record), new.record)?;
         }
-        // An index that was filled since this record expired has no entries of it, and another record may have taken its key.
+        // An index that was filled since this record expired may have no entries of it, and another record may have taken its key.
         // No version is older than the time at which its writer found the record expired.
         let is_over = old
             .zip(new)

@@ -83,7 +83,8 @@ pub struct IndexStats {
     pub partitions_built: u64,
     /// How long it took to build, in milliseconds; 0 while it is built.
     pub build_ms: u64,
-    /// How many entries it has: one for each record, or for each element, key or value of a collection.
+    /// How many entries it has: one for each record, or for each element, key or value of a collection; an
+    /// expired record's count until the expiry pass removes it.
     pub entries: u64,
     /// How many different keys they have: entries for each key show how far an equality narrows. Exact up to some
     /// 2 MiB of memory without writes meanwhile, beyond that an estimate from about a thousand samples of neighbouring entries.
