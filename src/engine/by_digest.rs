@@ -21,8 +21,9 @@ use super::core::{NamespaceCore, expired, metadata_of};
 use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
 use super::policy::{Expiration, ShardAccess, WritePolicy};
+use super::refusals::check_key;
 use super::scratch::Scratch;
-use super::write::{EditOutcome, WriteEdit, WriteOutcome, WriteRefusal, WriteTarget, check_key};
+use super::write::{EditOutcome, WriteEdit, WriteOutcome, WriteRefusal, WriteTarget};
 use crate::index::IndexDefinition;
 
 /// A record as a wire client names it.

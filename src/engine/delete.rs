@@ -4,7 +4,8 @@ use spikelet_storage::{Change, EntryView, Lsn};
 
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::policy::{GenerationPolicy, WritePolicy};
-use super::write::{WriteRefusal, WriteTarget, check_key};
+use super::refusals::check_key;
+use super::write::{WriteRefusal, WriteTarget};
 use crate::Error;
 use crate::error::ShardLoss;
 use crate::record::ShardRole;

@@ -14,8 +14,8 @@ use super::core::{expired, metadata_of};
 use super::entry::check_size;
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, ShardAccess};
+use super::refusals::{check_key, wrong_set};
 use super::scratch::Scratch;
-use super::write::{check_key, wrong_set};
 
 /// A version of a record, as it was saved or is to be.
 #[derive(Clone, Copy, Debug)]

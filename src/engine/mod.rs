@@ -28,6 +28,7 @@ mod policy;
 #[cfg(feature = "server")]
 mod provisional;
 mod query;
+mod refusals;
 mod relation_guard;
 mod relation_rules;
 mod scratch;

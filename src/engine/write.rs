@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
-use spikelet_storage::{Change, ConflictCause, Digest, EntryView, Lsn, NewVersion, RecordLock};
+use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
@@ -26,6 +26,7 @@ use crate::{Error, Result};
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::entry::check_size;
 use super::policy::{Acknowledge, Expiration, ShardAccess, WritePolicy};
+use super::refusals::{check_key, wrong_set};
 
 /// The result of an edit: the new body is in the buffer, or nothing is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -456,7 +457,8 @@ impl NamespaceCore {
     #[cfg(feature = "server")]
     pub(super) fn check_not_provisional(&self, target: &WriteTarget<'_>) -> Result<()> {
         if target.yields && self.provisional_locks.owner(&target.digest).is_some() {
-            return Err(conflict(ConflictCause::Locked));
+            let cause = spikelet_storage::ConflictCause::Locked;
+            return Err(super::refusals::conflict(cause));
         }
         Ok(())
     }
@@ -582,27 +584,4 @@ pub(super) fn seen_by_write<'a>(
         }
         Err(error) => Err(error),
     }
-}
-
-/// Refuses another user key than the one that the record stores.
-pub(super) fn check_key(given: Option<&[u8]>, stored: Option<&[u8]>) -> Result<()> {
-    match (given, stored) {
-        (Some(given), Some(stored)) if given != stored => Err(Error::key_mismatch()),
-        _ => Ok(()),
-    }
-}
-
-/// The conflict of a single call, which was made once.
-pub(super) const fn conflict(cause: ConflictCause) -> Error {
-    Error::Conflict {
-        cause,
-        attempts: 1,
-        record: None,
-    }
-}
-
-pub(super) fn wrong_set(name: &str) -> Error {
-    Error::parameter(format!(
-        "the record of this digest is not in set \"{name}\": a digest belongs to one set"
-    ))
 }

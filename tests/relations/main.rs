@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod bulk;
+mod cascades;
 mod declared;
 mod graph;
 mod graph_maps;

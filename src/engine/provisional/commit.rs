@@ -13,7 +13,7 @@ use crate::engine::by_digest::DigestAddress;
 use crate::engine::core::{NamespaceCore, expired};
 use crate::engine::namespace::Namespace;
 use crate::engine::policy::Acknowledge;
-use crate::engine::write::conflict;
+use crate::engine::refusals::conflict;
 use crate::{Error, Result};
 
 impl Provisional {

@@ -22,10 +22,9 @@ use super::by_digest::{DigestAddress, RemoteRecord};
 use super::core::{expired, metadata_of};
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
+use super::refusals::{check_key, conflict};
 use super::scratch::Scratch;
-use super::write::{
-    EditOutcome, WriteEdit, WriteOutcome, WritePlan, WriteRefusal, check_key, conflict,
-};
+use super::write::{EditOutcome, WriteEdit, WriteOutcome, WritePlan, WriteRefusal};
 use crate::operation::{Checked, ResultSink};
 use crate::{Error, Result};
 
