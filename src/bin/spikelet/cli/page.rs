@@ -24,14 +24,15 @@ pub(crate) fn check_page(page: &Path, inputs: &[&Path]) -> Result<()> {
             input.display()
         )));
     }
-    let is_new = page.symlink_metadata().is_err();
+    // `open` also makes the missing target of a link.
+    let is_new = !page.exists();
     let mut opened = File::options()
         .append(true)
         .create(true)
         .open(page)
         .map(drop);
     if is_new && opened.is_ok() {
-        opened = std::fs::remove_file(page);
+        opened = page.canonicalize().and_then(std::fs::remove_file);
     }
     opened.map_err(|error| unwritable(page, &error))
 }
@@ -91,10 +92,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (new, there) = (dir.path().join("new"), dir.path().join("there"));
         std::fs::write(&there, "earlier").unwrap();
-        for page in [&new, &there, Path::new("/dev/null")] {
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&new, &link).unwrap();
+        for page in [&new, &link, &there, Path::new("/dev/null")] {
             check_page(page, &[]).unwrap();
         }
-        assert!(!new.exists());
+        assert!(!new.exists() && link.is_symlink());
         assert_eq!(std::fs::read_to_string(&there).unwrap(), "earlier");
         for (page, input) in [
             (dir.path(), "/"),
