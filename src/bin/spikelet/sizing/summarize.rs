@@ -34,6 +34,8 @@ pub(super) struct RecordOrigin {
     pub(super) contended: Vec<RecordSizing>,
     /// Whether the source knows which collections have a persisted index.
     pub(super) knows_indexes: bool,
+    /// Whether reading was stopped before its end.
+    pub(super) is_stopped: bool,
 }
 
 /// Builds the sizing from the counts.

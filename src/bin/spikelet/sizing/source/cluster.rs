@@ -74,6 +74,7 @@ pub(super) fn read(
     Ok(RecordOrigin {
         source: source.join(", "),
         kind: "cluster",
+        is_stopped: reading.stop.load(Ordering::Relaxed),
         namespaces: vec![NamespaceSizing {
             namespace: namespace.to_owned(),
             records: all_records,

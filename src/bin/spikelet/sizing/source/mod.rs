@@ -49,8 +49,8 @@ fn shown(path: &Path) -> String {
 /// repeated: keys are distinguished by 64 bits of a hash, so memory grows with their number.
 ///
 /// # Errors
-/// [`CommandFailure`]: the data cannot be opened, read or understood, or does not hold the set
-/// that was asked for.
+/// [`CommandFailure`]: the data cannot be opened, read or understood, or all of it was read and does
+/// not hold the set that was asked for.
 pub(crate) fn size(
     path: &Path,
     options: &SizingOptions,
@@ -62,7 +62,8 @@ pub(crate) fn size(
 /// Sizes a namespace of a cluster by some of its partitions. Nothing is written.
 ///
 /// # Errors
-/// [`CommandFailure`]: the cluster refuses, or does not hold the set that was asked for.
+/// [`CommandFailure`]: the cluster refuses, or was read to the end and does not hold the set that
+/// was asked for.
 #[cfg(feature = "cluster")]
 pub(crate) fn size_cluster(
     cluster: &spikelet::cluster::Cluster,
@@ -82,7 +83,12 @@ fn sized(
     options.check()?;
     let mut stats = StatsBySet::new(options);
     let origin = read(&mut stats)?;
+    let is_stopped = origin.is_stopped;
     let sizing = summarize(options, origin, stats);
+    // The set may be in what was not read.
+    if is_stopped || sizing.damaged > 0 {
+        return Ok(sizing);
+    }
     let rated = options.writes_per_s.iter();
     let rated = rated.filter_map(|(set, _)| set.as_ref());
     let mut named = options.set.iter().chain(rated);
@@ -124,4 +130,31 @@ fn read(
 
 fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sizing::model::NamespaceSizing;
+
+    #[test]
+    fn a_set_is_missed_only_where_all_was_read() {
+        for (is_stopped, damaged) in [(false, 0), (true, 0), (false, 1)] {
+            let options = SizingOptions {
+                writes_per_s: vec![(Some("feeds".to_owned()), 50.0)],
+                ..SizingOptions::default()
+            };
+            let namespace = NamespaceSizing {
+                damaged,
+                ..NamespaceSizing::default()
+            };
+            let origin = RecordOrigin {
+                is_stopped,
+                namespaces: vec![namespace],
+                ..RecordOrigin::default()
+            };
+            let is_refused = sized(&options, |_| Ok(origin)).is_err();
+            assert_eq!(is_refused, !is_stopped && damaged == 0, "{damaged}");
+        }
+    }
 }

@@ -79,6 +79,7 @@ pub(super) fn read(
         namespaces: measured,
         contended,
         knows_indexes: true,
+        is_stopped: false,
     };
     // It is read-only: closing it writes nothing.
     store.close()?;
