@@ -362,8 +362,13 @@ impl CollectionMeasure {
             measured.weighed_element_bytes = squares / f64::max(sum, 1.0);
             measured.obstacle = Obstacle::of(value).or_else(|| {
                 let element_bytes = measured.weighed_element_bytes;
-                is_blocked(measured.bytes, element_bytes, measured.count)
-                    .then_some(Obstacle::Element { bytes: largest })
+                is_blocked(
+                    SWEET_SPOT_BYTES,
+                    measured.bytes,
+                    element_bytes,
+                    measured.count,
+                )
+                .then_some(Obstacle::Element { bytes: largest })
             });
         }
         Some(measured)

@@ -105,7 +105,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
             u64::MAX
         )
     })?;
-    let remedy = if is_blocked(total_bytes, entry_bytes as f64, entries) {
+    let remedy = if is_blocked(SWEET_SPOT_BYTES, total_bytes, entry_bytes as f64, entries) {
         SizeRemedy::RecordPerEntry
     } else {
         SizeRemedy::Shard

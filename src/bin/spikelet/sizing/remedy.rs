@@ -34,10 +34,15 @@ pub(crate) enum SizeRemedy {
 /// Returns whether shards do not help a collection: one element is beyond the bound of a shard, or
 /// shards within it would be more than the elements. `element_bytes`: the mean element, weighed by
 /// size.
-pub(super) fn is_blocked(total_bytes: u64, element_bytes: f64, elements: u64) -> bool {
-    let shards = || shards_within(THRESHOLDS.near_bytes, total_bytes, element_bytes, 2);
-    element_bytes > SWEET_SPOT_BYTES as f64
-        || (total_bytes > SWEET_SPOT_BYTES && shards() > elements)
+pub(crate) fn is_blocked(
+    shard_bytes_max: u64,
+    total_bytes: u64,
+    element_bytes: f64,
+    elements: u64,
+) -> bool {
+    let bound = THRESHOLDS.near_bytes.min(shard_bytes_max);
+    let shards = || shards_within(bound, total_bytes, element_bytes, 2);
+    element_bytes > shard_bytes_max as f64 || (total_bytes > shard_bytes_max && shards() > elements)
 }
 
 /// Why shards do not make a collection small enough: its elements are too large.

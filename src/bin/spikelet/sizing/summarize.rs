@@ -216,17 +216,13 @@ fn set_sizing(
 /// record is something else. Shards relieve a record of its collection only.
 fn need(case: &SetFacts<'_>) -> Need {
     let stats = case.stats;
-    let heaviest = stats.heaviest.as_ref();
-    let remedy = heaviest
-        .and_then(RecordMeasure::remedy)
-        .unwrap_or(SizeRemedy::Nothing);
+    let (remedy, _) = case.heaviest_remedy();
     let collection = heaviest_collection(stats)
         .map(|(_, found)| found)
         .filter(|found| found.element_bytes() > 0.0);
     let judged = &stats.judged;
     let lives = &stats.times_to_live_s;
-    // Beyond 80 % of a record's limit there is too little room for growth.
-    let shard_bytes_max = SWEET_SPOT_BYTES.min(case.max_record_bytes / 5 * 4);
+    let shard_bytes_max = case.shard_bytes_max();
     let is_small = judged.max() <= shard_bytes_max;
     let whole = ("record", judged.max(), judged.per_mille(990), remedy);
     let (subject, total_bytes, bytes_p99, remedy) = match collection {

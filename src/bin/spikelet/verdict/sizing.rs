@@ -15,7 +15,7 @@ use super::{Word, rules_in};
 use crate::report::{ReportTable, count};
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{RecordSizing, SetVerdict, Thresholds};
-use crate::sizing::remedy::SizeRemedy;
+use crate::sizing::remedy::{SizeRemedy, is_blocked};
 use crate::sizing::set_stats::{CollectionStats, SetStats};
 
 /// Beyond this part of a bound the next growth may cross it.
@@ -141,15 +141,33 @@ impl SetFacts<'_> {
         }
     }
 
+    /// Returns the most that a shard should hold, in bytes.
+    pub(crate) fn shard_bytes_max(&self) -> u64 {
+        // Beyond 80 % of a record's limit there is too little room for growth.
+        SWEET_SPOT_BYTES.min(near(self.max_record_bytes))
+    }
+
     /// Returns what helps the largest record, and its largest bin.
-    fn heaviest_remedy(&self) -> (SizeRemedy, Option<String>) {
+    pub(crate) fn heaviest_remedy(&self) -> (SizeRemedy, Option<String>) {
         let heaviest = self.stats.heaviest.as_ref();
-        let remedy = heaviest.and_then(RecordMeasure::remedy);
         let bin = heaviest.and_then(RecordMeasure::largest_bin);
-        (
-            remedy.unwrap_or(SizeRemedy::Nothing),
-            bin.map(|bin| bin.name.clone()),
-        )
+        let collection = bin.and_then(|bin| bin.collection.as_ref());
+        // A record is measured before the limit is known.
+        let is_blocked = collection.is_some_and(|found| {
+            let mean = found.bytes as f64 / found.count.max(1) as f64;
+            let element_bytes = found.weighed_element_bytes.max(mean);
+            is_blocked(
+                self.shard_bytes_max(),
+                found.bytes,
+                element_bytes,
+                found.count,
+            )
+        });
+        let remedy = match heaviest.and_then(RecordMeasure::remedy) {
+            Some(SizeRemedy::Shard) if is_blocked => SizeRemedy::RecordPerEntry,
+            remedy => remedy.unwrap_or(SizeRemedy::Nothing),
+        };
+        (remedy, bin.map(|bin| bin.name.clone()))
     }
 
     /// Returns the remedy for a rate: of the contended record, or else of the largest.

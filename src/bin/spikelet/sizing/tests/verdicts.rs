@@ -334,6 +334,20 @@ fn a_limit_below_the_bound_asks_for_shards_too_and_lists_that_are_left_out_chang
 }
 
 #[test]
+fn more_shards_than_elements_are_no_remedy_for_a_record_near_its_limit() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path(), |store| {
+        let set = store.set("s").unwrap();
+        set.put(1, [("l", list(2, 30_000))]).unwrap();
+    });
+    let limited = options(|options| options.max_record_bytes = Some(65_536));
+    let sizing = sized(dir.path(), &limited);
+    let found = set(&sizing, "s");
+    assert_eq!(found.verdict.level, Word::Remodel, "{:?}", found.verdict);
+    assert_eq!(found.advice.remedy, SizeRemedy::RecordPerEntry);
+}
+
+#[test]
 fn a_rate_of_no_known_record_is_in_no_figure_and_this_is_told() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("two.jsonl");
