@@ -369,7 +369,7 @@ impl Set {
         hot.into_iter().find(|hot| hot.digest == digest)
     }
 
-    /// Refuses to remove a bin as a whole that belongs to a relation.
+    /// Refuses to remove a bin as a whole that belongs to a relation now: one that is declared during the removal does not stop it.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].

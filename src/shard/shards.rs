@@ -160,7 +160,8 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// transition, if there was one. A bin of the collection's name that other programs have made in the root goes too.
     ///
     /// # Errors
-    /// As for transitions; [`Error::OwnedBin`] for the edges of a relation, which the records at their other ends know.
+    /// As for transitions; [`Error::OwnedBin`] for the edges of a relation, which the records at their other ends know. The relations
+    /// are looked up once, when the call begins: one that is declared later does not stop it.
     pub fn delete(&mut self) -> Result<ShardState> {
         self.handle.check_removal()?;
         self.delete_owned()
