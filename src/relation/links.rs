@@ -286,8 +286,9 @@ impl<S: RecordStore> Links<S> {
         known.kind == RelationKind::Links && known.sides.iter().any(is_own)
     }
 
-    /// Deletes a record with its links and the links back, or refuses; other relations of the record have their own rules. Returns
-    /// whether it was deleted; false: there was none, or `observe` has stopped it. The same call goes on with the rest.
+    /// Deletes a record with its links and the links back, or refuses. The rule replaces that of all declarations of these links;
+    /// other relations of the record have their own rules. Returns whether it was deleted; false: there was none, or `observe` has
+    /// stopped it. The same call goes on with the rest.
     ///
     /// # Errors
     /// [`Error::HasEdges`] for [`OnDelete::Restrict`] while there are links, and where another relation restricts it;
