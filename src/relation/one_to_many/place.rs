@@ -164,6 +164,13 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         };
         let makes_record = to.layout.has_child_records();
         if makes_record && self.layout.has_child_records() {
+            // Without the parent's key, its last bin, the record would be deleted.
+            if bins.is_empty() && to.parent_bin_of_child().is_none() {
+                return Err(Error::parameter(format!(
+                    "child {child} of parent {parent}: it has no bins but the key of its parent, which {} drops: put it with a field, or remove it",
+                    to.in_words()
+                )));
+            }
             if to.layout.is_key_list() {
                 new.edges(parent).add(child, &Value::Nil)?;
             }
