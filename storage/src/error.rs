@@ -80,7 +80,9 @@ pub enum Error {
 
     /// The write is applied and visible, but the sync that should make it durable failed. Or the device refused it, with a
     /// part of it stored that cannot be erased: the next opening shows all of it, or nothing.
-    #[error("whether the write is durable is unknown ({reason}); read it after the next opening")]
+    #[error(
+        "whether the write is durable is unknown ({reason}); read before you repeat it, and open the store again first if it takes no writes"
+    )]
     InDoubt {
         /// The failure.
         reason: String,

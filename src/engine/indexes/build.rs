@@ -268,9 +268,10 @@ impl NamespaceCore {
     }
 
     fn restore_partition(&self, all: &[Arc<Index>], partition: usize) -> ControlFlow<Error> {
+        let now_ms = self.clock.now_ms();
         let is_wanted = |set_id| all.iter().any(|index| index.is_of(set_id));
         let restored = self.storage.scan_sets(partition, is_wanted, |entry| {
-            match self.restore_record(all, entry) {
+            match self.restore_record(all, entry, now_ms) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => ControlFlow::Break(error),
             }
@@ -283,6 +284,7 @@ impl NamespaceCore {
         &self,
         all: &[Arc<Index>],
         entry: spikelet_storage::Result<spikelet_storage::EntryView<'_>>,
+        now_ms: u64,
     ) -> Result<()> {
         // A damaged record says so when it is read, and is in no index until it is written anew.
         let unreadable = || all.iter().for_each(|index| index.note_unreadable());
@@ -296,7 +298,7 @@ impl NamespaceCore {
             unreadable();
             return Ok(());
         };
-        let is_over = expired(&entry, self.clock.now_ms());
+        let is_over = expired(&entry, now_ms);
         for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
             let mut entries = EntryList::default();
             match index.entries_of(record, &facts, &mut entries) {
