@@ -22,6 +22,7 @@ use super::writes::{check_owned, puts};
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
+use crate::setters::setters;
 use crate::shard::ShardPolicy;
 use crate::{
     Bins, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value, WritePolicy,
@@ -138,28 +139,16 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         }
     }
 
-    /// Sets when the edge set of a node is sharded. Without this call, [`ShardPolicy::default`] decides.
-    #[must_use]
-    pub const fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        self.schema.shard_policy = policy;
-        self
-    }
-
-    /// Sets what becomes of the edges from and to a node that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no
-    /// handle has declared another rule, or [`OnDelete::Detach`]. The record of an edge is deleted with its entry in the edge set
-    /// under any rule.
-    #[must_use]
-    pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.declared.rule = Some(rule);
-        self
-    }
-
-    /// Refuses edges from and to nodes that do not exist, with [`Error::NotFound`]. Without this call, `link` creates the record of
-    /// an edge set.
-    #[must_use]
-    pub const fn ends_must_exist(mut self) -> Self {
-        self.schema.ends_must_exist = true;
-        self
+    setters! { in
+        /// Sets when the edge set of a node is sharded. Without this call, [`ShardPolicy::default`] decides.
+        shard_policy(policy: ShardPolicy) => schema.shard_policy = policy,
+        /// Sets what becomes of the edges from and to a node that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no
+        /// handle has declared another rule, or [`OnDelete::Detach`]. The record of an edge is deleted with its entry in the edge set
+        /// under any rule.
+        on_delete(rule: OnDelete) => declared.rule = Some(rule),
+        /// Refuses edges from and to nodes that do not exist, with [`Error::NotFound`]. Without this call, `link` creates the record of
+        /// an edge set.
+        ends_must_exist() => schema.ends_must_exist = true,
     }
 
     /// Declares the graph in the store: the store keeps its bins, and deletes nodes as [`Graph::on_delete`] says. The first write of

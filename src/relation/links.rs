@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use super::together::Added;
 use crate::operations::lists;
 use crate::record::Record;
+use crate::setters::setters;
 use crate::shard::ShardPolicy;
 use crate::{Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result, Value};
 pub use walk::{LinkWalk, WalkStep};
@@ -119,34 +120,17 @@ impl<S: RecordStore> Links<S> {
         self
     }
 
-    /// Sets when the links of a record are sharded. Without this call, [`ShardPolicy::default`] decides.
-    #[must_use]
-    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        self.bin.0.shard_policy = policy;
-        self
-    }
-
-    /// Sets how many records a walk may come to in all its steps, which bounds its memory. Default: 100,000.
-    #[must_use]
-    pub fn records_max(mut self, records: usize) -> Self {
-        self.records_max = records;
-        self
-    }
-
-    /// Sets what becomes of the links of a record that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
-    /// has declared another rule, or [`OnDelete::Detach`]. Links that lead to the record and have no reciprocal are not found by
-    /// a delete: [`Links::verify`] removes them.
-    #[must_use]
-    pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.declared.rule = Some(rule);
-        self
-    }
-
-    /// Refuses links from and to records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates records.
-    #[must_use]
-    pub const fn ends_must_exist(mut self) -> Self {
-        self.bin.0.owner_must_exist = true;
-        self
+    setters! { in
+        /// Sets when the links of a record are sharded. Without this call, [`ShardPolicy::default`] decides.
+        shard_policy(policy: ShardPolicy) => bin.0.shard_policy = policy,
+        /// Sets how many records a walk may come to in all its steps, which bounds its memory. Default: 100,000.
+        records_max(records: usize) => records_max = records,
+        /// Sets what becomes of the links of a record that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
+        /// has declared another rule, or [`OnDelete::Detach`]. Links that lead to the record and have no reciprocal are not found by
+        /// a delete: [`Links::verify`] removes them.
+        on_delete(rule: OnDelete) => declared.rule = Some(rule),
+        /// Refuses links from and to records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates records.
+        ends_must_exist() => bin.0.owner_must_exist = true,
     }
 
     /// Adds a link, and the link back where that is declared. Returns whether the link is new.

@@ -145,31 +145,22 @@ impl<S: RecordStore> ManyToMany<S> {
 
     /// Gives edges attributes: both sides are maps from keys to them. To be chosen before the first edge.
     #[must_use]
-    pub fn with_attributes(mut self) -> Self {
-        for side in &mut self.edges.sides {
-            side.has_attributes = true;
-        }
-        self
+    pub fn with_attributes(self) -> Self {
+        self.with_sides(|side| side.has_attributes = true)
     }
 
     /// Sets when either side is sharded. Without this call, [`ShardPolicy::default`] decides.
     #[must_use]
-    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        for side in &mut self.edges.sides {
-            side.shard_policy = policy;
-        }
-        self
+    pub fn shard_policy(self, policy: ShardPolicy) -> Self {
+        self.with_sides(|side| side.shard_policy = policy)
     }
 
     /// Sets how both sides are written, as [`ShardedList::new_with`](crate::ShardedList::new_with) takes it. Default:
     /// [`WritePolicy::default`] with a time limit of 5 s, [`Expiration::DontUpdate`](crate::Expiration::DontUpdate). Where a side is
     /// sharded, the write of both is a transaction, of [`TransactionPolicy::default`](crate::TransactionPolicy).
     #[must_use]
-    pub fn write_policy(mut self, policy: &WritePolicy) -> Self {
-        for side in &mut self.edges.sides {
-            side.write_policy = policy.clone();
-        }
-        self
+    pub fn write_policy(self, policy: &WritePolicy) -> Self {
+        self.with_sides(|side| side.write_policy = policy.clone())
     }
 
     /// Sets what becomes of the edges of a record that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
@@ -182,10 +173,12 @@ impl<S: RecordStore> ManyToMany<S> {
 
     /// Refuses to link records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates them.
     #[must_use]
-    pub fn ends_must_exist(mut self) -> Self {
-        for side in &mut self.edges.sides {
-            side.owner_must_exist = true;
-        }
+    pub fn ends_must_exist(self) -> Self {
+        self.with_sides(|side| side.owner_must_exist = true)
+    }
+
+    fn with_sides(mut self, set: impl Fn(&mut RelationSide)) -> Self {
+        self.edges.sides.iter_mut().for_each(set);
         self
     }
 

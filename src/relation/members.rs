@@ -14,6 +14,7 @@ use super::within::{Within, within};
 use super::writes::check_owned;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::{Record, to_bins};
+use crate::setters::setters;
 use crate::shard::ShardPolicy;
 use crate::{Bins, BulkProgress, Error, Key, RecordStore, Result};
 
@@ -74,13 +75,6 @@ impl<S: RecordStore> Members<S> {
         }
     }
 
-    /// Sets when the list is sharded. Without this call, [`ShardPolicy::default`] decides.
-    #[must_use]
-    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        self.listed.side.shard_policy = policy;
-        self
-    }
-
     /// Returns the same members in another store, such as a transaction.
     pub fn within<T: RecordStore>(&self, store: T) -> Members<T> {
         Members {
@@ -91,13 +85,13 @@ impl<S: RecordStore> Members<S> {
         }
     }
 
-    /// Sets what becomes of the members when the record with their list is deleted: [`OnDelete::Restrict`], as long as no handle has
-    /// declared another rule; [`OnDelete::Detach`] leaves them, [`OnDelete::Cascade`] deletes them. A member that is deleted, by
-    /// whatever call, is taken off the list under any rule.
-    #[must_use]
-    pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.declared.rule = Some(rule);
-        self
+    setters! { in
+        /// Sets when the list is sharded. Without this call, [`ShardPolicy::default`] decides.
+        shard_policy(policy: ShardPolicy) => listed.side.shard_policy = policy,
+        /// Sets what becomes of the members when the record with their list is deleted: [`OnDelete::Restrict`], as long as no handle has
+        /// declared another rule; [`OnDelete::Detach`] leaves them, [`OnDelete::Cascade`] deletes them. A member that is deleted, by
+        /// whatever call, is taken off the list under any rule.
+        on_delete(rule: OnDelete) => declared.rule = Some(rule),
     }
 
     /// Declares the relation in the store, as `members of` the set, for [`declared_relations`](super::declared_relations) and

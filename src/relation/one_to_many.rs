@@ -23,6 +23,7 @@ use super::writes::check_owned;
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
+use crate::setters::setters;
 use crate::shard::ShardPolicy;
 use crate::{Bins, Error, IndexedRecordSet, Key, RecordStore, Result};
 pub use layout::{
@@ -155,28 +156,16 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self
     }
 
-    /// Sets what becomes of the children when their parent is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
-    /// has declared another rule, or [`OnDelete::Cascade`]. A child that is deleted is taken off its parent's list under any rule,
-    /// where it names its parent ([`OneToMany::with_parent_bin`]).
-    #[must_use]
-    pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.declared.rule = Some(rule);
-        self
-    }
-
-    /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`]. Without this call, a list of the parent
-    /// is created with its record.
-    #[must_use]
-    pub fn ends_must_exist(mut self) -> Self {
-        self.current.listed.side.owner_must_exist = true;
-        self
-    }
-
-    /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`] decides.
-    #[must_use]
-    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        self.current.listed.side.shard_policy = policy;
-        self
+    setters! { in
+        /// Sets what becomes of the children when their parent is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
+        /// has declared another rule, or [`OnDelete::Cascade`]. A child that is deleted is taken off its parent's list under any rule,
+        /// where it names its parent ([`OneToMany::with_parent_bin`]).
+        on_delete(rule: OnDelete) => declared.rule = Some(rule),
+        /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`]. Without this call, a list of the parent
+        /// is created with its record.
+        ends_must_exist() => current.listed.side.owner_must_exist = true,
+        /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`] decides.
+        shard_policy(policy: ShardPolicy) => current.listed.side.shard_policy = policy,
     }
 
     /// Says that some children may still be in this layout. All calls look in both, and writes go to the new one; every process

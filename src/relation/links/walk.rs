@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Links;
 use crate::relation::address::{Address, TaggedLink, link_of};
+use crate::setters::setters;
 use crate::shard::in_pages;
 use crate::{Error, Key, RecordStore, Result, ValueRef};
 
@@ -22,25 +23,13 @@ impl WalkStep {
         Self::default()
     }
 
-    /// Follows only links of this tag.
-    #[must_use]
-    pub fn tag(mut self, tag: &str) -> Self {
-        self.tag = Some(tag.into());
-        self
-    }
-
-    /// Follows only links to records of this set.
-    #[must_use]
-    pub fn set(mut self, set: &str) -> Self {
-        self.set = Some(set.into());
-        self
-    }
-
-    /// Keeps the records that the step leads to, for the answer.
-    #[must_use]
-    pub const fn keep(mut self) -> Self {
-        self.keep = true;
-        self
+    setters! { in
+        /// Follows only links of this tag.
+        tag(tag: &str) => tag = Some(tag.into()),
+        /// Follows only links to records of this set.
+        set(set: &str) => set = Some(set.into()),
+        /// Keeps the records that the step leads to, for the answer.
+        keep() => keep = true,
     }
 }
 
