@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::address::Address;
-use super::reference_path::ReferencePath;
-use crate::record::{Record, SUBKEYS, SUBKEYS_BIN};
+use super::reference_path::{COLLECTION_FORMS, ReferencePath};
+use crate::record::Record;
 use crate::{Key, RecordSet, RecordStore, Result};
 
 /// Paths of references, and the sets that they lead to: records are read with the records that they refer to.
@@ -95,8 +95,7 @@ impl Includes {
         let mut bins: Vec<&str> = self.bins.get(set)?.iter().map(|bin| &**bin).collect();
         if with_paths {
             let paths = self.paths.iter().map(|path| &*path.path.bin);
-            // They say whether the collection of a path is sharded.
-            for bin in paths.chain([SUBKEYS, SUBKEYS_BIN]) {
+            for bin in paths.chain(COLLECTION_FORMS) {
                 if !bins.contains(&bin) {
                     bins.push(bin);
                 }

@@ -282,7 +282,8 @@ impl Joined {
             for key in keys {
                 let element = super::keys::element_of(&key);
                 let found = read.get(&(&*join.set, key)).and_then(Option::as_ref);
-                if let Some(value) = found.and_then(|found| found.get(&join.field)) {
+                let Some(found) = found else { continue };
+                if let Some(value) = bin_in_record(found, &join.field)? {
                     fields.push((element, value));
                 }
             }

@@ -248,15 +248,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     fn verify_record(&self, record: &Key<'static>, auditor: &mut Auditor<'_>) -> Result<()> {
         let copies = within(&self.copies, &self.store);
         let known = copies.read_copies(record)?;
-        let reference = known.and_then(|known| Some((copies.reference.value_in(&known)?, known)));
         auditor.note_degree(record, 0);
-        let Some((reference, known)) = reference else {
+        let Some(known) = known else { return Ok(()) };
+        let Some(reference) = copies.reference.value_in(&known)? else {
             return Ok(());
         };
         auditor.note_edge();
         let to = key_of(reference)?;
         let fields = copies.read_fields(&to)?;
-        let is_stale = copies.writes(fields.as_ref(), &known).is_some();
+        let is_stale = copies.writes(fields.as_ref(), &known)?.is_some();
         let (from, key) = (record.clone(), to.clone());
         let fault = match fields {
             None => RelationFault::Dangling { from, to: key },
@@ -326,11 +326,14 @@ impl Derived for Propagate<Namespace> {
     fn build(&self, state: &UpdateState) -> Result<()> {
         for record in self.copies.named(self.referring())? {
             let known = within(&self.copies, &self.store).read_copies(&record)?;
-            let Some(reference) = known.and_then(|known| self.copies.reference.value_in(&known))
-            else {
-                continue;
+            let reference = known.map(|known| self.copies.reference.value_in(&known));
+            let refreshed = match reference.transpose() {
+                Ok(None | Some(None)) => continue,
+                Ok(Some(Some(reference))) => {
+                    key_of(reference).and_then(|to| self.refresh(&record, &to))
+                }
+                Err(error) => Err(error),
             };
-            let refreshed = key_of(reference).and_then(|to| self.refresh(&record, &to));
             state.note_record(&record, refreshed.map(CopyOutcome::is_written))?;
         }
         Ok(())

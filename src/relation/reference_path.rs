@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::keys::key_of;
-use crate::record::{Record, describes_collection};
+use crate::record::{Record, SUBKEYS, SUBKEYS_BIN, describes_collection};
 use crate::{Error, Key, Result, Value};
 
 /// A bin, then keys of maps; `[]` means all elements of a list, or all values of a map, and `{}` all keys of a map.
@@ -73,7 +73,10 @@ impl ReferencePath {
     }
 }
 
-/// Returns the value that a record has in a bin.
+/// The bins that say which collections of a record are sharded.
+pub(super) const COLLECTION_FORMS: [&str; 2] = [SUBKEYS, SUBKEYS_BIN];
+
+/// Returns the value that a record has in a bin. The record was read with [`COLLECTION_FORMS`].
 ///
 /// # Errors
 /// [`Error::Parameter`] for a sharded collection, which is in other records.

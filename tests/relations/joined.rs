@@ -163,6 +163,27 @@ fn an_updater_that_was_dropped_before_it_built_leaves_that_to_the_next() {
 }
 
 #[test]
+fn a_field_in_a_sharded_collection_is_an_error_of_its_item() {
+    let store = Store::in_memory().unwrap();
+    let tags = ShardedList::new(&store, "users", "u1", "tags").unwrap();
+    tags.add("a").unwrap();
+    let items = store.set("items").unwrap();
+    items.put(1, bins! { "user" => "u1" }).unwrap();
+    let list = Joined::new(&namespace(&store), "list", "items");
+    let list = list.join("user", ("users", "tags"), "user_tags").unwrap();
+    let mut updater = list.updater().unwrap();
+    assert_eq!(updater.catch_up().unwrap().failed, 0);
+    tags.shards().activate(2).unwrap();
+    items.put(1, bins! { "n" => 1 }).unwrap();
+    assert_eq!(updater.catch_up().unwrap().failed, 1);
+    let failures = updater.take_failures();
+    assert_eq!(failures[0].key, 1.into());
+    assert!(failures[0].error.to_string().contains("is sharded"));
+    let row = list.view().unwrap().get(1).unwrap().unwrap();
+    assert!(row.get("user_tags").is_some());
+}
+
+#[test]
 fn companions_are_no_items_and_views_do_not_expire() {
     let config = NamespaceConfig::new("test").default_time_to_live(Duration::from_secs(60));
     let clock = Arc::new(ManualClock::at(500_000_000_000));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use spikelet::relation::{Propagate, RelationFault, Repair};
-use spikelet::{Error, IndexedRecordSet, RecordStore, Store, Value, bins};
+use spikelet::{Error, IndexedRecordSet, RecordStore, ShardedList, ShardedMap, Store, Value, bins};
 
 use crate::joined::namespace;
 use crate::watched::{Calls, Watched};
@@ -422,4 +422,58 @@ fn an_updater_follows_nested_copies() {
     updater.catch_up().unwrap();
     let item = items.get(1).unwrap().unwrap();
     assert!(item.get("assignee").unwrap().to_string().contains("Max"));
+}
+
+#[test]
+fn fields_and_copies_in_sharded_collections_are_errors_and_no_copy_is_removed() {
+    let store = Store::in_memory().unwrap();
+    let items = store.set("items").unwrap();
+    rename(&store, "u1", "Homer");
+    let tags = ShardedList::new(&store, "users", "u1", "tags").unwrap();
+    tags.add("a").unwrap();
+    let place = ShardedMap::new(&store, "users", "u1", "place").unwrap();
+    place.put("city", "Springfield").unwrap();
+    for (field, copy) in [("tags", "user_tags"), ("place.city", "user.city")] {
+        let copies = Propagate::new(&store, "users", ("users", "items"), "assignee").unwrap();
+        let copies = copies.copy(field, copy);
+        copies.assign(1, "u1").unwrap();
+        let before = items.get(1).unwrap().unwrap();
+        assert!(before.get(copy.split('.').next().unwrap()).is_some());
+        let bin = field.split('.').next().unwrap();
+        let sharded = |shards: u64| {
+            let list = ShardedList::new(&store, "users", "u1", bin).unwrap();
+            let map = ShardedMap::new(&store, "users", "u1", bin).unwrap();
+            match (bin, shards) {
+                ("tags", 0) => list.shards().deactivate().unwrap(),
+                ("tags", shards) => list.shards().activate(shards).unwrap(),
+                (_, 0) => map.shards().deactivate().unwrap(),
+                (_, shards) => map.shards().activate(shards).unwrap(),
+            };
+        };
+        sharded(1);
+        let report = copies.propagate("u1", go_on).unwrap();
+        assert_eq!((report.written, report.failed), (0, 1), "{field}");
+        let told = report.failures[0].error.to_string();
+        assert!(told.contains("is sharded") && told.contains(bin), "{told}");
+        assert_eq!(copies.assign(1, "u1").unwrap_err().result_code(), 4);
+        assert_eq!(
+            copies.verify(Repair::Yes, go_on).unwrap_err().result_code(),
+            4
+        );
+        let after = items.get(1).unwrap().unwrap();
+        assert_eq!(after.into_bins().unwrap(), before.into_bins().unwrap());
+        sharded(0);
+        assert_eq!(copies.propagate("u1", go_on).unwrap().unchanged, 1);
+    }
+    // A copy that would be written beside the companions of a collection.
+    let copies = Propagate::new(&store, "names", ("users", "items"), "assignee").unwrap();
+    let copies = copies.copy("name", "box.name");
+    copies.assign(2, "u1").unwrap();
+    let of_box = ShardedMap::new(&store, "items", 2, "box").unwrap();
+    of_box.shards().activate(1).unwrap();
+    assert!(copies.assign(2, "u1").is_err());
+    rename(&store, "u1", "Max");
+    let report = copies.propagate("u1", go_on).unwrap();
+    assert_eq!((report.written, report.failed), (1, 1), "item 1 alone");
+    assert_eq!(of_box.get(&"name".into()).unwrap(), Some("Homer".into()));
 }

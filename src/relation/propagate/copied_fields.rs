@@ -5,8 +5,9 @@ use crate::Expiration;
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::record::Record;
 use crate::relation::keys::{element_of, read_one};
+use crate::relation::reference_path::COLLECTION_FORMS;
 use crate::relation::within::Within;
-use crate::{Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy};
+use crate::{Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// How many rounds more than it has copies a record that refers to itself may take, since others may write it meanwhile.
 const ROUNDS_BESIDE_WRITERS: usize = 64;
@@ -73,15 +74,18 @@ impl CopiedFields {
         &self,
         fields: Option<&Record>,
         copies: &Record,
-    ) -> Option<Vec<Operation>> {
+    ) -> Result<Option<Vec<Operation>>> {
         let mut writes = Vec::new();
         for (field, copy) in &self.fields {
-            let value = fields.and_then(|fields| field.value_in(fields));
-            if value != copy.value_in(copies) {
+            let value = match fields {
+                Some(fields) => field.value_in(fields)?,
+                None => None,
+            };
+            if value != copy.value_in(copies)? {
                 writes.push(copy.write(value));
             }
         }
-        (!writes.is_empty()).then_some(writes)
+        Ok((!writes.is_empty()).then_some(writes))
     }
 
     fn is_self_reference(&self, record: &Key<'_>, to: &Key<'_>) -> bool {
@@ -112,14 +116,16 @@ impl CopiedFields {
 impl<S: RecordStore> Within<'_, CopiedFields, S> {
     /// Returns the fields to copy; `None`: there is no such record.
     pub(super) fn read_fields(&self, key: &Key<'_>) -> Result<Option<Record>> {
-        let bins: Vec<&str> = self.fields.iter().map(|(field, _)| &*field.bin).collect();
+        let bins = self.fields.iter().map(|(field, _)| &*field.bin);
+        let bins: Vec<&str> = bins.chain(COLLECTION_FORMS).collect();
         read_one(&self.store.records(&self.from)?, key, Some(&bins))
     }
 
     /// Returns the reference and the copies of a record; `None`: there is no such record.
     pub(super) fn read_copies(&self, key: &Key<'_>) -> Result<Option<Record>> {
         let copies = self.fields.iter().map(|(_, copy)| &*copy.bin);
-        let bins: Vec<&str> = copies.chain([&*self.reference.bin]).collect();
+        let bins = copies.chain([&*self.reference.bin]);
+        let bins: Vec<&str> = bins.chain(COLLECTION_FORMS).collect();
         read_one(&self.store.records(&self.to)?, key, Some(&bins))
     }
 
@@ -129,21 +135,20 @@ impl<S: RecordStore> Within<'_, CopiedFields, S> {
             return Err(Error::not_found());
         };
         let mut writes = vec![self.reference.write(Some(element_of(to)))];
-        let is_missing = |(field, _): &(FieldPath, FieldPath)| field.value_in(&fields).is_none();
-        let known = if self.fields.iter().any(is_missing) {
+        let values = self.fields.iter().map(|(field, _)| field.value_in(&fields));
+        let values: Vec<Option<Value>> = values.collect::<Result<_>>()?;
+        let known = if values.iter().any(Option::is_none) {
             self.read_copies(record)?
         } else {
             None
         };
-        for (field, copy) in &self.fields {
-            let value = field.value_in(&fields);
-            let is_there = || {
-                known
-                    .as_ref()
-                    .is_some_and(|known| copy.value_in(known).is_some())
-            };
+        for ((_, copy), value) in self.fields.iter().zip(values) {
             // There may be no map to remove it from.
-            if value.is_some() || is_there() {
+            let is_written = match (&value, &known) {
+                (None, Some(known)) => copy.value_in(known)?.is_some(),
+                (value, _) => value.is_some(),
+            };
+            if is_written {
                 writes.push(copy.write(value));
             }
         }
@@ -181,10 +186,10 @@ impl<S: RecordStore> Within<'_, CopiedFields, S> {
             let Some(known) = self.read_copies(record)? else {
                 return Ok(CopyOutcome::PassedOver);
             };
-            if self.reference.value_in(&known) != Some(element_of(to)) {
+            if self.reference.value_in(&known)? != Some(element_of(to)) {
                 return Ok(CopyOutcome::PassedOver);
             }
-            let Some(writes) = self.writes(fields.as_ref(), &known) else {
+            let Some(writes) = self.writes(fields.as_ref(), &known)? else {
                 return Ok(outcome);
             };
             let records = self.store.records(&self.to)?;

@@ -6,6 +6,7 @@ use crate::operations::{ctx, delete_bin, maps, put};
 use crate::query::IndexComponent;
 use crate::record::{BinName, Record};
 use crate::relation::keys::element_of;
+use crate::relation::reference_path::bin_in_record;
 use crate::relation::writes::names;
 use crate::{Error, Expression, Key, MapOrder, MapPolicy, MapReturnType, Operation, Result, Value};
 
@@ -49,15 +50,18 @@ impl FieldPath {
     }
 
     /// The value in a record.
-    pub(super) fn value_in(&self, record: &Record) -> Option<Value> {
-        let mut value = record.get(&self.bin)?;
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a sharded collection.
+    pub(super) fn value_in(&self, record: &Record) -> Result<Option<Value>> {
+        let mut value = bin_in_record(record, &self.bin)?;
         for key in &self.keys {
-            value = match &value {
-                Value::Map(map) => map.get(&Value::String(key.to_string()))?.clone(),
-                _ => return None,
+            value = match value {
+                Some(Value::Map(map)) => map.get(&Value::String(key.to_string())).cloned(),
+                _ => None,
             };
         }
-        Some(value).filter(|value| !matches!(value, Value::Nil))
+        Ok(value.filter(|value| !matches!(value, Value::Nil)))
     }
 
     /// Writes the value, and creates the maps on the way to it. `None` removes it.
