@@ -265,6 +265,9 @@ impl NamespaceCore {
                 "a truncation needs a time between 2010 and now; leave it out to remove everything",
             ));
         }
+        if let Some(before_ms) = before_ms {
+            self.check_collections(what, before_ms)?;
+        }
         let removed = self.storage.truncate(what, before_ms)?;
         self.clean_indexes(what);
         self.read_declarations();

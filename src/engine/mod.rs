@@ -39,6 +39,7 @@ mod store;
 mod threads;
 mod transaction;
 mod transition_log;
+mod truncation;
 mod uncommitted;
 mod write;
 mod write_group;

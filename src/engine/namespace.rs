@@ -172,7 +172,8 @@ impl Namespace {
     /// are gone when the call returns, and never come back. Records written after the call stay, at any time of the clock.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a time in the future, or before 2010.
+    /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a time between the last updates of the
+    /// records of one sharded collection, as they are when the call begins.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         self.core.truncate(Truncate::Namespace, before)
     }

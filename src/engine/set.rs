@@ -17,6 +17,7 @@ use spikelet_storage::{Clock, Digest, EntryView, Truncate};
 
 use crate::expression::Expression;
 use crate::record::{BinName, Key, Metadata, OwnedBins, Record, RecordView, check_set_name};
+use crate::value::ParticleType;
 use crate::{Error, Result};
 
 use super::activity::OperationKind;
@@ -369,16 +370,17 @@ impl Set {
         hot.into_iter().find(|hot| hot.digest == digest)
     }
 
-    /// Refuses to remove a bin as a whole that belongs to a relation now: one that is declared during the removal does not stop it.
+    /// Refuses to remove a bin as a whole that belongs to a relation now, or to make a collection of another `kind` of it: one that
+    /// is declared during the call does not stop it.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
-    pub(crate) fn check_removal(&self, bin: &str) -> Result<()> {
+    pub(crate) fn check_owned(&self, bin: &str, kind: Option<ParticleType>) -> Result<()> {
         let name = BinName::new(bin)?;
         let table = self.core.namespace.relations.table.read();
         let rules = table.by_name.get(self.name());
         rules.map_or(Ok(()), |rules| {
-            OwnedBins::new(&rules.owned).check_set(&name)
+            OwnedBins::new(&rules.owned).check_kind(&name, kind)
         })
     }
 
@@ -431,7 +433,8 @@ impl Set {
     /// clock.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a time in the future, or before 2010.
+    /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a time between the last updates of the
+    /// records of one sharded collection, as they are when the call begins.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         if self.filter.is_some() {
             return Err(Error::parameter(

@@ -43,6 +43,8 @@ pub enum ShardLoss {
     Now,
     /// It lets the record expire.
     Later,
+    /// It removes some records of the collection and leaves others: a truncation by time.
+    Part,
     /// It writes the bin of a sharded collection. The elements are in companions, so the written
     /// value would not be part of the collection.
     Beside,
@@ -53,6 +55,9 @@ impl fmt::Display for ShardLoss {
         f.write_str(match self {
             Self::Now => "this write drops or changes the bins that describe it, which would orphan its companions",
             Self::Later => "this write lets it expire, which would orphan its companions",
+            Self::Part => {
+                "this truncation by time would remove some of the collection's records and leave others"
+            }
             Self::Beside => {
                 "this write changes the bin of a sharded collection, whose elements are in companion records: use a handle of it"
             }

@@ -384,3 +384,53 @@ fn a_list_that_is_to_expire_is_refused_where_its_record_is_full() {
     assert!(matches!(refused, Error::RecordTooBig { .. }), "{refused}");
     assert_eq!(list.shards().state().unwrap().shards, 0);
 }
+
+#[test]
+fn a_truncation_by_time_takes_collections_whole_or_leaves_them() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let store = Store::builder().clock(clock.clone()).open().unwrap();
+    let namespace = store.namespace(DEFAULT_NAMESPACE).unwrap();
+    let set = store.set(SET).unwrap();
+    let second = |second: u64| {
+        let since_2010 = Duration::from_millis(500_000_000_000 + second * 1_000);
+        Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_262_304_000) + since_2010)
+    };
+    let old = sharded(&store, "old");
+    set.put("plain", [("n", 1)]).unwrap();
+    clock.advance_ms(10_000);
+    let alice = sharded(&store, "alice");
+    // Leftovers of a collection that is in its record again belong to none.
+    let whole = sharded(&store, "whole");
+    whole.shards().deactivate().unwrap();
+    let feed = TimeShards::new(&store, SET, "feed", "feed", TimeWidth::Daily).unwrap();
+    feed.add(SystemTime::UNIX_EPOCH, "x").unwrap();
+    clock.advance_ms(10_000);
+    for late in [10, 11, 12, 13] {
+        alice.add(late).unwrap();
+    }
+    for torn in [set.truncate(second(15)), namespace.truncate(second(15))] {
+        let refused = torn.unwrap_err();
+        let names = matches!(
+            &refused,
+            Error::ShardRoot { set, key, .. } if &**set == SET && &**key == "alice"
+        );
+        assert!(names, "{refused}");
+        assert!(refused.to_string().contains("one record"), "{refused}");
+    }
+    assert_eq!(alice.len().unwrap(), 14);
+    // Those between two collections take one of them.
+    assert_eq!(set.truncate(second(5)).unwrap(), 4);
+    assert_eq!((old.len().unwrap(), alice.len().unwrap()), (0, 14));
+    alice.shards().deactivate().unwrap();
+    clock.advance_ms(10_000);
+    assert!(set.truncate(second(25)).unwrap() > 0);
+    assert_eq!(sharded_collections(&set).unwrap(), []);
+    assert_eq!(
+        (alice.len().unwrap(), feed.latest(1).unwrap().len()),
+        (0, 0)
+    );
+    // Without a time all goes, whatever it is.
+    sharded(&store, "bob").add(10).unwrap();
+    set.truncate(None).unwrap();
+    assert!(set.is_empty());
+}
