@@ -189,7 +189,10 @@ impl AutoSharder {
             ..ObservedLoad::default()
         };
         match error {
-            Error::KeyBusy { .. } if self.policy.contention => {
+            // Of no waiter but a limit: another record has a unique key that the write needs, which shards do not help.
+            Error::KeyBusy { waiting, limit, .. }
+                if self.policy.contention && (*waiting > 0 || *limit == 0) =>
+            {
                 let (now_ms, epoch) = (records.now_ms(), epoch_of(route));
                 self.window.refused(epoch);
                 load.busy = self.window.busy(epoch).max(1);

@@ -2,17 +2,19 @@
 //! shards.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use spikelet::expressions::{eq, list_bin, string_bin, val};
 use spikelet::operations::{ctx, put};
 use spikelet::query::{BackgroundPolicy, IndexComponent, IndexDefinition, IndexType, Query};
 use spikelet::shard::{ShardPolicy, TimeWidth};
+use spikelet::storage::ManualClock;
 use spikelet::{
-    Error, Key, Set, ShardedCounter, ShardedList, ShardedMap, Store, TimeShards, Value,
-    WritePolicy, bins,
+    DEFAULT_NAMESPACE, Error, Expiration, Key, Set, ShardedCounter, ShardedList, ShardedMap, Store,
+    TimeShards, Value, WritePolicy, bins,
 };
 
 use crate::common::{by_force, give_turns};
@@ -393,4 +395,47 @@ fn what_is_left_of_a_root_that_was_replaced_is_not_found() {
     assert_eq!(orphaned, [] as [i64; 0]);
     set.truncate(None).unwrap();
     assert_eq!(by_element(&set).count().unwrap(), 0);
+}
+
+#[test]
+fn an_expired_root_that_an_index_cannot_hold_is_counted() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let store = Store::builder().clock(clock.clone()).open().unwrap();
+    let set = store.set(SET).unwrap();
+    let ann = list(&store, "ann");
+    ann.add("a").unwrap();
+    ann.shards().activate(1).unwrap();
+    let soon = Expiration::After(Duration::from_secs(1));
+    let soon = WritePolicy::default()
+        .expiration(soon)
+        .override_shards(true);
+    set.touch_with(&soon, "ann").unwrap();
+    clock.advance_ms(2_000);
+    set.create_index(elements_of("tags").unique(true)).unwrap();
+    let namespace = store.namespace(DEFAULT_NAMESPACE).unwrap();
+    assert_eq!(namespace.indexes()[0].unreadable, 1);
+}
+
+#[test]
+fn a_busy_unique_key_is_no_reason_to_shard() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let store = Store::builder().clock(clock.clone()).open().unwrap();
+    let set = store.set(SET).unwrap();
+    set.create_index(elements_of("tags").unique(true)).unwrap();
+    let soon = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(1)));
+    set.put_with(&soon, "eve", bins! { "tags" => vec!["a"] })
+        .unwrap();
+    clock.advance_ms(2_000);
+    let hasty = WritePolicy::default().total_timeout(Duration::from_millis(20));
+    let dan = ShardedList::new_with(&store, SET, "dan", "tags", &hasty).unwrap();
+    let dan = dan.policy(ShardPolicy::manual().contention(true));
+    let refused = set.update("eve", |_| {
+        Ok(thread::scope(|scope| {
+            scope.spawn(|| dan.add("a")).join().unwrap()
+        }))
+    });
+    let refused = refused.unwrap().unwrap_err();
+    assert!(matches!(refused, Error::KeyBusy { .. }), "{refused}");
+    let namespace = store.namespace(DEFAULT_NAMESPACE).unwrap();
+    assert!(namespace.recent_transitions().is_empty());
 }

@@ -219,8 +219,8 @@ impl NamespaceCore {
             entries.try_for_each(|entry| self.insert_entry(index, entry, &|_, _| None))
         });
         match filled {
-            Err(error) if is_over && error.is_damage() => index.note_unreadable(),
-            Err(_) if is_over => {}
+            // It lives again if the clock is set back.
+            Err(_) if is_over => index.note_unreadable(),
             filled => return filled,
         }
         Ok(())

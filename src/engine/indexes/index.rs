@@ -99,7 +99,8 @@ pub struct IndexStats {
     pub cleaned: u64,
     /// Queries that have used it since the store was opened; each page counts.
     pub queries: u64,
-    /// Records that could not be read when it was built, because they are damaged: no query finds them by it.
+    /// Records that no query finds by it: damaged ones that could not be read when it was built, and expired ones that the index
+    /// cannot hold, which live again if the clock is set back.
     pub unreadable: u64,
 }
 
@@ -210,7 +211,7 @@ impl Index {
         (self.built.load(Ordering::Relaxed), PARTITIONS as u64)
     }
 
-    /// Counts a damaged record: its entries are unknown.
+    /// Counts a record whose entries the index does not have: it is damaged, or it has expired and does not fit the index.
     pub(super) fn note_unreadable(&self) {
         self.counters.unreadable.fetch_add(1, Ordering::Relaxed);
     }
