@@ -22,7 +22,7 @@ use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
 use crate::operation::{Operation, SingleRead, operations};
 use crate::record::{Key, Record, SHARD_OF, SUBKEYS};
-use crate::value::{Value, ValueRef, write_stored};
+use crate::value::{ParticleType, Value, ValueRef, write_stored};
 use crate::{Error, Result};
 
 /// A store of records in sets.
@@ -229,12 +229,13 @@ pub trait RecordSet {
         let _ = report;
     }
 
-    /// Refuses to remove a bin as a whole that belongs to a relation. Default: never.
+    /// Refuses to remove a bin as a whole that belongs to a relation; with `kind`, to make a
+    /// collection of another type of it. Default: never.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
-    fn check_removal(&self, bin: &str) -> Result<()> {
-        let _ = bin;
+    fn check_owned(&self, bin: &str, kind: Option<ParticleType>) -> Result<()> {
+        let _ = (bin, kind);
         Ok(())
     }
 
@@ -485,8 +486,8 @@ impl RecordSet for Set {
         Self::note_transition(self, report);
     }
 
-    fn check_removal(&self, bin: &str) -> Result<()> {
-        Self::check_removal(self, bin)
+    fn check_owned(&self, bin: &str, kind: Option<ParticleType>) -> Result<()> {
+        Self::check_owned(self, bin, kind)
     }
 
     fn group_position(&self, key: &Key<'_>) -> u64 {
@@ -541,8 +542,8 @@ impl RecordSet for TransactionSet<'_> {
         }
     }
 
-    fn check_removal(&self, bin: &str) -> Result<()> {
-        self.outside().check_removal(bin)
+    fn check_owned(&self, bin: &str, kind: Option<ParticleType>) -> Result<()> {
+        self.outside().check_owned(bin, kind)
     }
 
     /// Always `None`: the transaction's versions are visible to itself only.

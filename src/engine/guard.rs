@@ -31,11 +31,16 @@ impl SetRules {
     ) -> Result<EditOutcome> {
         let old = live.as_ref().map_or(&[0][..], EntryView::payload);
         let new = body.get(from..).unwrap_or_default();
-        let owned = self.protected_from(target.shards);
+        let is_of_collection = target.shards == ShardAccess::Own;
+        let owned = if is_of_collection {
+            self.collections()
+        } else {
+            self.protected_from(target.shards)
+        };
         if let EditOutcome::Body(1..) = edited {
             owned.check_forms(old, new)?;
         }
-        if live.is_none() {
+        if live.is_none() || is_of_collection {
             return Ok(edited);
         }
         if policy.replaces() {

@@ -213,9 +213,12 @@ impl ShardAccess {
         matches!(self, Self::Protected | Self::Related | Self::Detached)
     }
 
-    /// Whether the rules of relations hold for such a write.
+    /// Whether rules of relations hold for such a write.
     pub(super) const fn obeys_relations(self) -> bool {
-        matches!(self, Self::Protected | Self::Remote | Self::Related)
+        matches!(
+            self,
+            Self::Protected | Self::Remote | Self::Related | Self::Own
+        )
     }
 }
 

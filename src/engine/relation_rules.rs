@@ -95,7 +95,7 @@ impl SetRules {
         }
     }
 
-    fn collections(&self) -> OwnedBins<'_> {
+    pub(super) fn collections(&self) -> OwnedBins<'_> {
         let collections = self
             .owned
             .partition_point(|owned| owned.collection.is_some());

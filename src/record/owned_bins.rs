@@ -2,7 +2,7 @@
 //! may not set or remove them. The engine knows which bins these are.
 
 use super::body::{RawBin, checked_bin_count, write_varint};
-use super::shard_role::describes_shards;
+use super::shard_role::{describes_shards, is_by_hash};
 use super::{BinName, Bins, RecordView, ShardRole, sharded_bins};
 use crate::value::{ParticleType, ValueRef};
 use crate::{Error, Result};
@@ -75,6 +75,17 @@ impl<'a> OwnedBins<'a> {
         self.check_sets(std::iter::once(name))
     }
 
+    /// Refuses to make a collection of this type of a bin that is owned, and has another; `None`: to
+    /// remove it.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    pub(crate) fn check_kind(&self, name: &BinName, kind: Option<ParticleType>) -> Result<()> {
+        let owned = self.find(name.as_bytes());
+        let is_other = |owned: &&OwnedBin| kind.is_none() || owned.collection != kind;
+        owned.filter(is_other).map_or(Ok(()), refuse)
+    }
+
     /// [`OwnedBins::check_set`] for a bin that is removed. Of a handle elsewhere the new version of
     /// the record is judged, by [`OwnedBins::check_kept`].
     ///
@@ -122,7 +133,7 @@ impl<'a> OwnedBins<'a> {
     }
 
     /// Refuses a new version of a record in which an edit of elements has changed a scalar bin, or
-    /// made a collection of another type.
+    /// made a collection of another type or one that is sharded by time.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -138,7 +149,11 @@ impl<'a> OwnedBins<'a> {
                 (None, before) => before.is_none_or(|before| before.bytes != after.bytes),
             })
         };
-        self.bins.iter().find(is_spoiled).map_or(Ok(()), refuse)
+        let sharded = sharded_bins(new).into_iter();
+        let mut by_time = sharded.filter(|(_, form)| !is_by_hash(*form));
+        let is_by_time = by_time.find_map(|(bin, _)| self.find(bin.as_bytes()));
+        let mut spoiled = self.bins.iter().filter(is_spoiled).chain(is_by_time);
+        spoiled.next().map_or(Ok(()), refuse)
     }
 
     /// Refuses bins if an owned one differs from the one before.

@@ -8,7 +8,7 @@ use super::merge;
 use super::policy::ShardPolicy;
 use super::protocol::CollectionKind;
 use crate::operations::{self, lists, maps};
-use crate::value::{EncodePurpose, ListOrder, MapOrder, Value, encode};
+use crate::value::{EncodePurpose, ListOrder, MapOrder, ParticleType, Value, encode};
 use crate::{
     Error, ListPolicy, ListReturnType, ListWriteFlags, MapPolicy, MapReturnType, MapWriteFlags,
     Operation, Result,
@@ -154,6 +154,15 @@ impl Collection {
     /// The policy by which a map is made and written.
     pub(crate) const fn map_policy() -> MapPolicy {
         MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty()).persist_index(true)
+    }
+
+    /// The type of the value of such a bin.
+    pub(crate) const fn particle_type(self) -> ParticleType {
+        match self {
+            Self::List => ParticleType::List,
+            Self::Map => ParticleType::Map,
+            Self::Counter => ParticleType::Integer,
+        }
     }
 
     /// Reads something small that every such bin has.

@@ -163,7 +163,7 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// As for transitions; [`Error::OwnedBin`] for the edges of a relation, which the records at their other ends know. The relations
     /// are looked up once, when the call begins: one that is declared later does not stop it.
     pub fn delete(&mut self) -> Result<ShardState> {
-        self.handle.check_removal()?;
+        self.handle.check_owned(None)?;
         self.delete_owned()
     }
 

@@ -18,6 +18,7 @@ use crate::shard::protocol::{
 use crate::shard::request_runner::token;
 use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
+use crate::value::ParticleType;
 use crate::{Error, Key, OperateResult, Operation, RecordCall, RecordSet, Result, WritePolicy};
 
 impl<R: RecordSet> Handle<R> {
@@ -222,12 +223,12 @@ impl<R: RecordSet> Handle<R> {
         Ok(ShardState::of(&root))
     }
 
-    /// Refuses to delete the collection if it belongs to a relation.
+    /// Refuses to delete the collection if it belongs to a relation, or, with `kind`, to be another collection than that has.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
-    pub(crate) fn check_removal(&self) -> Result<()> {
-        self.records.check_removal(self.bin())
+    pub(crate) fn check_owned(&self, kind: Option<ParticleType>) -> Result<()> {
+        self.records.check_owned(self.bin(), kind)
     }
 
     /// Refuses to begin what could not be ended: the store may refuse deletes of companions, and others may have made the bin,
@@ -235,6 +236,9 @@ impl<R: RecordSet> Handle<R> {
     fn check(&self, goal: Goal) -> Result<()> {
         if matches!(goal, Goal::Merge | Goal::Deactivate | Goal::Delete) {
             self.records.check_deletes(self.executor.policy())?;
+        }
+        if let Goal::Activate(_) = goal {
+            self.check_owned(Some(self.executor.collection.particle_type()))?;
         }
         let route = self.root()?.route();
         let read = match (goal, route) {
