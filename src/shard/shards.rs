@@ -161,9 +161,11 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     ///
     /// # Errors
     /// As for transitions; [`Error::OwnedBin`] for the edges of a relation, which the records at their other ends know. The relations
-    /// are looked up once, when the call begins: one that is declared later does not stop it.
+    /// are looked up once, when the call begins: one that is declared later does not stop it. [`Error::HasEdges`] as for a delete of
+    /// the record, where an unsharded collection is its last bin.
     pub fn delete(&mut self) -> Result<ShardState> {
         self.handle.check_owned(None)?;
+        self.handle.clear_as_user()?;
         self.delete_owned()
     }
 

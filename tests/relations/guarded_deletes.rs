@@ -544,3 +544,42 @@ fn a_record_of_a_circle_that_was_taken_away_goes_with_the_other_that_lists_it() 
         assert_eq!(first.len("z").unwrap(), 1);
     }
 }
+
+#[test]
+fn a_collection_that_is_the_last_bin_of_a_record_is_deleted_with_its_place_in_lists() {
+    let store = Store::in_memory().unwrap();
+    let members = Members::new(&store, "users", ("lists", "all", "keys"));
+    let ends = (("users", "following"), ("users", "followers"));
+    let follows = ManyToMany::new(&store, "follows", ends.0, ends.1);
+    follows.declare().unwrap();
+    let users = store.set("users").unwrap();
+    for (at, key) in ["ann", "bob", "cat"].into_iter().enumerate() {
+        members.put(key, bins! { "tags" => vec![1, 2] }).unwrap();
+        let delete = || ShardedList::new(&store, "users", key, "tags")?.delete();
+        match at {
+            0 => drop(delete().unwrap()),
+            1 => {
+                let in_transaction =
+                    store.transaction(|tx| ShardedList::new(tx, "users", key, "tags")?.delete());
+                drop(in_transaction.unwrap());
+            }
+            _ => {
+                let list = ShardedList::new(&store, "users", key, "tags").unwrap();
+                list.shards().activate(2).unwrap();
+                users.put(key, [("n", 1)]).unwrap();
+                list.delete().unwrap();
+            }
+        }
+        let is_there = users.exists(key).unwrap();
+        assert_eq!(members.contains(key).unwrap(), is_there, "{key}");
+        assert_eq!(is_there, at == 2, "{key}");
+    }
+    // Of a record with edges, only the collection goes.
+    users.put("dan", bins! { "tags" => vec![1] }).unwrap();
+    follows.link("dan", "eve").unwrap();
+    ShardedList::new(&store, "users", "dan", "tags")
+        .unwrap()
+        .delete()
+        .unwrap();
+    assert!(follows.contains("dan", "eve").unwrap());
+}

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use super::Handle;
 use crate::error::if_there;
-use crate::operations::get_bin;
+use crate::operations::{delete_bin, get_bin};
+use crate::policy::RecordExistsAction;
 use crate::record::Record;
 use crate::shard::auto_shard::{NextStep, Relief};
 use crate::shard::content::Content;
@@ -19,7 +20,9 @@ use crate::shard::request_runner::token;
 use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
 use crate::value::ParticleType;
-use crate::{Error, Key, OperateResult, Operation, RecordCall, RecordSet, Result, WritePolicy};
+use crate::{
+    Error, Expiration, Key, OperateResult, Operation, RecordCall, RecordSet, Result, WritePolicy,
+};
 
 impl<R: RecordSet> Handle<R> {
     /// Carries out the policy's decision after a write of an element of this hash, to a record that has `record_bytes` now.
@@ -85,7 +88,8 @@ impl<R: RecordSet> Handle<R> {
         if route.is_none() {
             self.check(goal)?;
         }
-        self.change_only_at(route, goal)
+        self.transition(goal, route, &mut |_, _| ControlFlow::Continue(()))
+            .map(drop)
     }
 
     /// Merges the shards of this route, or the last one into the root, if the collection has been quiet for long enough.
@@ -105,7 +109,7 @@ impl<R: RecordSet> Handle<R> {
             Goal::Merge
         };
         self.check(goal)?;
-        self.change_only_at(Some(route), goal)?;
+        self.transition(goal, Some(route), &mut |_, _| ControlFlow::Continue(()))?;
         self.auto_sharder.after_merge(&self.records, self.key());
         Ok(())
     }
@@ -139,12 +143,6 @@ impl<R: RecordSet> Handle<R> {
         };
         self.records
             .operate_on_each(&places.map(call).collect::<Vec<_>>())
-    }
-
-    /// Carries a transition from its beginning to its end, if the collection is still as this route says.
-    fn change_only_at(&self, route: Option<CompanionRoute>, goal: Goal) -> Result<()> {
-        self.transition(goal, route, &mut |_, _| ControlFlow::Continue(()))
-            .map(drop)
     }
 
     /// Shards the collection further, for a write that was refused, if the policy says so.
@@ -229,6 +227,30 @@ impl<R: RecordSet> Handle<R> {
     /// [`Error::OwnedBin`].
     pub(crate) fn check_owned(&self, kind: Option<ParticleType>) -> Result<()> {
         self.records.check_owned(self.bin(), kind)
+    }
+
+    /// Removes a collection that is in its record, as any write of a caller: the record goes with its last bin as its relations
+    /// say.
+    ///
+    /// # Errors
+    /// As for a write.
+    pub(crate) fn clear_as_user(&self) -> Result<()> {
+        let own = self.executor.policy();
+        self.records.check_deletes(own)?;
+        let policy = WritePolicy {
+            record_exists_action: RecordExistsAction::UpdateOnly,
+            expiration: Expiration::DontUpdate,
+            total_timeout: own.total_timeout,
+            durable_delete: own.durable_delete,
+            filter: own.filter.clone(),
+            ..WritePolicy::default()
+        };
+        let clear = [delete_bin(self.bin())];
+        match self.records.operate_on(&policy, self.key(), &clear) {
+            // A collection of the record is sharded.
+            Err(Error::FilteredOut { .. }) => Ok(()),
+            cleared => if_there(cleared).map(drop),
+        }
     }
 
     /// Refuses to begin what could not be ended: the store may refuse deletes of companions, and others may have made the bin,
