@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::keys::{is_removed, key_of_ref};
+use super::keys::is_removed;
 use super::one_to_many::{LayoutAdvice, LayoutKind, suggest_layout};
 use super::reference_path::ReferencePath;
 use super::side::RelationSide;
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
-use crate::record::{Record, SHARD_OF, describes_collection};
+use crate::record::{Record, SHARD_OF, companion_name, describes_collection};
 use crate::{Key, RecordSet, RecordStore, Result, ValueRef};
 
 /// What one side of a declared relation holds: [`RelationDeclaration::stats`].
@@ -69,8 +69,8 @@ impl Counts {
     /// Notes a record that may hold a collection of this bin, or a shard of one.
     fn note_record(&mut self, record: &Record, bin: &str) {
         let view = record.view();
-        let shard_of = view.bin(SHARD_OF);
-        if shard_of.is_none() && describes_collection(view, bin) {
+        let is_companion = view.bin(SHARD_OF).is_some();
+        if !is_companion && describes_collection(view, bin) {
             self.sharded.extend(owned_key(record));
             return;
         }
@@ -78,14 +78,14 @@ impl Counts {
         let (count, bytes) = length_of(value);
         self.stats.elements_measured += count;
         self.stats.element_bytes += bytes;
-        match shard_of {
-            Some(shard_of) => self.named.extend(root_of(shard_of)),
-            None => {
-                self.note(owned_key(record), count);
-                let bytes = view.as_bytes().len() as u64;
-                self.stats.record_bytes_max = self.stats.record_bytes_max.max(bytes);
-            }
+        if is_companion {
+            let name = companion_name(view);
+            self.named.extend(name.map(|name| name.root.into_owned()));
+            return;
         }
+        self.note(owned_key(record), count);
+        let bytes = view.as_bytes().len() as u64;
+        self.stats.record_bytes_max = self.stats.record_bytes_max.max(bytes);
     }
 
     fn finish(mut self) -> SideStats {
@@ -232,12 +232,6 @@ impl RelationSide {
 
 fn owned_key(record: &Record) -> Option<Key<'static>> {
     record.key().map(Key::into_owned)
-}
-
-/// Returns the key of the root that a companion names.
-fn root_of(shard_of: ValueRef<'_>) -> Option<Key<'static>> {
-    let root = shard_of.as_list()?.iter().next()?.ok()?;
-    key_of_ref(root).ok().map(Key::into_owned)
 }
 
 /// How many elements a collection has, and what they take in bytes.

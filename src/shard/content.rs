@@ -275,6 +275,15 @@ impl Content {
         }
     }
 
+    /// Whether it adds nothing to a bin.
+    const fn is_empty(&self) -> bool {
+        match self {
+            Self::List(items) => items.is_empty(),
+            Self::Map(entries) => entries.is_empty(),
+            Self::Counter(amount) => *amount == 0,
+        }
+    }
+
     /// Makes the bin, with this content, in the place of what it held.
     pub(crate) fn fill(self, bin: &str) -> Vec<Operation> {
         let create = match &self {
@@ -287,39 +296,24 @@ impl Content {
         operations
     }
 
-    /// Adds this content to the bin.
-    pub(crate) fn absorb(self, bin: &str) -> Vec<Operation> {
-        match self {
-            Self::List(items) if items.is_empty() => Vec::new(),
-            Self::List(items) => {
-                let policy = Collection::moved_list_policy();
-                vec![lists::append_items(&policy, bin, items)]
-            }
-            Self::Map(entries) if entries.is_empty() => Vec::new(),
-            Self::Map(entries) => vec![maps::put_items(&Collection::map_policy(), bin, entries)],
-            Self::Counter(0) => Vec::new(),
-            Self::Counter(amount) => vec![operations::add(bin, amount)],
-        }
+    /// Adds this content to the bin. Nothing takes no operation.
+    pub(crate) fn absorb(self, bin: &str) -> Option<Operation> {
+        (!self.is_empty()).then(|| match self {
+            Self::List(items) => lists::append_items(&Collection::moved_list_policy(), bin, items),
+            Self::Map(entries) => maps::put_items(&Collection::map_policy(), bin, entries),
+            Self::Counter(amount) => operations::add(bin, amount),
+        })
     }
 
     /// Removes this content from the bin, which has all of it.
-    pub(crate) fn remove_moved(self, bin: &str) -> Vec<Operation> {
-        match self {
-            Self::List(items) if items.is_empty() => Vec::new(),
-            Self::List(items) => {
-                vec![lists::remove_by_value_list(
-                    bin,
-                    items,
-                    ListReturnType::None,
-                )]
-            }
-            Self::Map(entries) if entries.is_empty() => Vec::new(),
+    pub(crate) fn remove_moved(self, bin: &str) -> Option<Operation> {
+        (!self.is_empty()).then(|| match self {
+            Self::List(items) => lists::remove_by_value_list(bin, items, ListReturnType::None),
             Self::Map(entries) => {
                 let keys = entries.into_iter().map(|(key, _)| key).collect();
-                vec![maps::remove_by_key_list(bin, keys, MapReturnType::None)]
+                maps::remove_by_key_list(bin, keys, MapReturnType::None)
             }
-            Self::Counter(0) => Vec::new(),
-            Self::Counter(amount) => vec![operations::add(bin, amount.wrapping_neg())],
-        }
+            Self::Counter(amount) => operations::add(bin, amount.wrapping_neg()),
+        })
     }
 }

@@ -401,7 +401,6 @@ pub(super) fn in_words(subkeys: &Value) -> String {
                 .iter()
                 .map(|item| match item {
                     Value::String(word) => word.clone(),
-                    Value::Int(number) => number.to_string(),
                     other => other.to_string(),
                 })
                 .collect();

@@ -306,15 +306,13 @@ impl Executor {
             }
             RequestEdit::Freeze => vec![put(FROZEN, 0)],
             RequestEdit::RemoveMoved(moved, companion) => {
-                let mut operations = moved.clone().remove_moved(bin);
-                operations.push(described(*companion));
-                operations.push(delete_bin(FROZEN));
-                operations
+                let moved = moved.clone().remove_moved(bin).into_iter();
+                let settled = [described(*companion), delete_bin(FROZEN)];
+                moved.chain(settled).collect()
             }
             RequestEdit::Absorb(part, companion) => {
-                let mut operations = part.clone().absorb(bin);
-                operations.push(described(*companion));
-                operations
+                let absorbed = part.clone().absorb(bin).into_iter();
+                absorbed.chain([described(*companion)]).collect()
             }
             RequestEdit::Enter(entry) => {
                 vec![lists::append(&Collection::list_policy(), bin, *entry)]

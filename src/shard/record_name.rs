@@ -80,29 +80,16 @@ impl RecordName<'_> {
         let Value::List(items) = value else {
             return None;
         };
-        let own = match (self.by_bin(), &items[..]) {
-            (false, own) => own,
-            (true, [own @ .., Value::String(bin)]) if self.bin == bin.as_str() => own,
-            _ => return None,
-        };
-        let [key, shards, number, epoch, begin @ ..] = own else {
-            return None;
-        };
-        let (own_number, own_begin) = self.numbers();
-        let is_own = *key == key_value(self.root)
-            && *number == Value::Int(own_number)
-            && begin.iter().eq(own_begin.map(Value::Int).iter());
-        // A page has no shards. How many a bucket has, the root says.
-        let shards = if self.is_page() {
-            (*shards == Value::Int(0)).then_some(0)
-        } else {
-            shards_of(shards)
-        };
         let companion = Companion {
-            shards: shards?,
-            epoch: Epoch::of(epoch)?,
+            // A page has none. How many a bucket has, the root says.
+            shards: if self.is_page() {
+                0
+            } else {
+                shards_of(items.get(SHARDS as usize)?)?
+            },
+            epoch: Epoch::of(items.get(EPOCH as usize)?)?,
         };
-        is_own.then_some(companion)
+        (*value == self.value(companion)).then_some(companion)
     }
 
     /// Returns the filter of this companion if it is of a transition before `epoch`: its `shard_of` has the same names and

@@ -133,23 +133,20 @@ impl Scheme {
         let Value::List(items) = value else {
             return None;
         };
-        let (name, rest) = items.split_first()?;
-        let (shards, rest) = rest.split_first()?;
-        let shards = shards_of(shards).filter(|_| *name == HASH_SHARDS.into())?;
-        match rest {
-            [] => Some(Self::Active { shards }),
-            [verb] if *verb == SPLITTING.into() => Some(Self::Activating { shards }),
-            [verb] if *verb == DELETING.into() => Some(Self::Deleting { shards }),
-            [verb, to] if *verb == SPLITTING.into() && shards_of(to)? == shards * 2 => {
-                Some(Self::Splitting { from: shards })
-            }
-            [verb, to] if *verb == MERGING.into() => match to {
-                Value::Int(0) if shards == 1 => Some(Self::Deactivating),
-                to if shards_of(to)? * 2 == shards => Some(Self::Merging { from: shards }),
-                _ => None,
-            },
-            _ => None,
-        }
+        let shards = shards_of(items.get(1)?)?;
+        let pair = (shards < SHARDS_MAX).then_some(Self::Splitting { from: shards });
+        let merged = match shards {
+            1 => Self::Deactivating,
+            from => Self::Merging { from },
+        };
+        let schemes = [
+            Self::Active { shards },
+            Self::Activating { shards },
+            Self::Deleting { shards },
+            merged,
+        ];
+        let mut schemes = schemes.into_iter().chain(pair);
+        schemes.find(|scheme| scheme.value().as_ref() == Some(value))
     }
 
     /// Returns how many pairs of companions a split or a merge goes through; 1 for everything else.

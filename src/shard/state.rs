@@ -56,13 +56,14 @@ pub struct ShardProgress {
 impl ShardProgress {
     /// `None` without a transition.
     pub(crate) const fn of(scheme: Scheme, done: TransitionProgress) -> Option<Self> {
-        match under_way(scheme) {
-            (_, Some(transition)) => Some(Self {
-                transition,
-                done: done.done,
-                total: done.total,
-            }),
-            (_, None) => None,
-        }
+        let (_, Some(transition)) = under_way(scheme) else {
+            return None;
+        };
+        let TransitionProgress { done, total } = done;
+        Some(Self {
+            transition,
+            done,
+            total,
+        })
     }
 }

@@ -21,7 +21,7 @@ const UNDONE_MS: u64 = 600_000;
 const GENERATIONS: u32 = 65_535;
 
 /// What one record of a collection had when all were read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShardReading {
     pub(crate) generation: u16,
     pub(crate) record_bytes: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Census {
 #[derive(Debug, Default)]
 pub(crate) struct QuietMonitor(Mutex<Calm>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Calm {
     epoch: u64,
     /// When the next reading is due.
@@ -54,19 +54,6 @@ struct Calm {
     /// How many quiet censuses in a row a merge takes.
     needed: u32,
     merged_ms: Option<u64>,
-}
-
-impl Default for Calm {
-    fn default() -> Self {
-        Self {
-            epoch: 0,
-            due_ms: 0,
-            last: None,
-            quiet: 0,
-            needed: QUIET_MIN,
-            merged_ms: None,
-        }
-    }
 }
 
 impl QuietMonitor {
@@ -108,7 +95,7 @@ impl QuietMonitor {
     pub(crate) fn is_settled(&self, is_quiet: bool) -> bool {
         let mut calm = self.calm();
         calm.quiet = if is_quiet { calm.quiet + 1 } else { 0 };
-        calm.quiet >= calm.needed
+        calm.quiet >= calm.needed.max(QUIET_MIN)
     }
 
     /// Notes that shards were merged.
@@ -124,7 +111,8 @@ impl QuietMonitor {
             .take()
             .is_some_and(|merged_ms| now_ms.saturating_sub(merged_ms) < UNDONE_MS);
         calm.needed = if is_undone {
-            calm.needed.saturating_mul(2).min(QUIET_MAX)
+            let needed = calm.needed.max(QUIET_MIN);
+            needed.saturating_mul(2).min(QUIET_MAX)
         } else {
             QUIET_MIN
         };
@@ -150,11 +138,7 @@ fn census(
     });
     let (low, high) = now.split_at(now.len() / 2);
     let merged = |of: fn(&ShardReading) -> u64| {
-        let nobody = ShardReading {
-            generation: 0,
-            record_bytes: 0,
-            elements: 0,
-        };
+        let nobody = ShardReading::default();
         // One companion alone goes back into the root.
         let low = low.iter().chain(std::iter::repeat(&nobody));
         high.iter()

@@ -151,18 +151,13 @@ impl<K: CollectionKind> AtomicRequest<K> {
         }
     }
 
-    pub(crate) const fn write(
+    pub(crate) fn write(
         place: RecordRef,
         precondition: Precondition,
         edit: RequestEdit<K>,
     ) -> Self {
-        Self {
-            place,
-            precondition,
-            edit,
-            read: Read::Nothing,
-            expiration: Expiration::Never,
-        }
+        let request = Self::read(place, Read::Nothing).on_condition(precondition);
+        Self { edit, ..request }
     }
 }
 

@@ -281,16 +281,13 @@ pub(super) trait TimeSteps {
     ) -> Result<StepOutcome<AnswerOf<Self>>> {
         let live = Precondition::Live(self.companion(route, part));
         let user = RequestEdit::User(act.clone());
-        Ok(
-            match self.write_part((route, part), live, user, Expiration::DontUpdate)? {
-                StepOutcome::Done(seen) => StepOutcome::Done(
-                    seen.answer
-                        .ok_or_else(|| Error::bin_not_found(self.bin().as_str()))?,
-                ),
-                StepOutcome::NotFound => StepOutcome::NotFound,
-                StepOutcome::FilteredOut => StepOutcome::FilteredOut,
-            },
-        )
+        let acted = self.write_part((route, part), live, user, Expiration::DontUpdate)?;
+        match acted.map(|seen| seen.answer) {
+            StepOutcome::Done(None) => Err(Error::bin_not_found(self.bin().as_str())),
+            StepOutcome::Done(Some(answer)) => Ok(StepOutcome::Done(answer)),
+            StepOutcome::NotFound => Ok(StepOutcome::NotFound),
+            StepOutcome::FilteredOut => Ok(StepOutcome::FilteredOut),
+        }
     }
 }
 
