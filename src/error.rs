@@ -559,6 +559,9 @@ pub enum Error {
 
 /// Results are returned by value everywhere, so errors must be small.
 const _: () = assert!(size_of::<Error>() <= 64);
+// With 16 (it held an `i128`), rustc 1.95 stores errors at addresses that are multiples of 8 alone by instructions for multiples of
+// 16, in builds without link-time optimization: programs crash.
+const _: () = assert!(align_of::<Error>() <= 8);
 
 impl Error {
     /// Returns the record that the error is about. `None` for errors about no record, and where its

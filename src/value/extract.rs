@@ -23,8 +23,8 @@ pub enum ConversionError {
     OutOfRange {
         /// The type that was asked for.
         wanted: &'static str,
-        /// The integer.
-        value: i128,
+        /// The integer, in digits.
+        value: Box<str>,
     },
 }
 
@@ -105,7 +105,7 @@ macro_rules! integers {
                 };
                 Self::try_from(wide).map_err(|_| ConversionError::OutOfRange {
                     wanted: stringify!($type),
-                    value: wide,
+                    value: wide.to_string().into(),
                 })
             }
         }
