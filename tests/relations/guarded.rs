@@ -1,7 +1,6 @@
 //! What declared relations keep plain calls from doing to their bins.
 
 use std::ops::ControlFlow;
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -11,10 +10,9 @@ use spikelet::relation::{
     Address, EdgeType, Graph, Layout, Links, ManyToMany, Members, NodeId, OnDelete, OneToMany,
     Repair, forget_relation,
 };
-use spikelet::shard::{ShardPolicy, TimeWidth};
+use spikelet::shard::ShardPolicy;
 use spikelet::{
-    Error, Expiration, ListPolicy, Result, Set, ShardedCounter, ShardedList, ShardedMap, Store,
-    TimeShards, Value, WritePolicy, bins,
+    Error, Expiration, ListPolicy, Set, ShardedList, ShardedMap, Store, Value, WritePolicy, bins,
 };
 
 use super::go_on;
@@ -585,47 +583,4 @@ fn an_edit_of_elements_makes_no_other_value_of_an_owned_bin() {
         .operate(4, &[lists::append(&policy, "following", 9)])
         .unwrap();
     assert!(follows.contains(4, 9).unwrap());
-}
-
-#[test]
-fn a_handle_of_another_form_makes_no_owned_bin() {
-    let store = Store::in_memory().unwrap();
-    let ends = (("users", "following"), ("users", "followers"));
-    let follows = ManyToMany::new(&store, "follows", ends.0, ends.1);
-    follows.declare().unwrap();
-    let counter = ShardedCounter::new(&store, "users", "ann", "following").unwrap();
-    let map = ShardedMap::new(&store, "users", "ann", "following").unwrap();
-    let width = TimeWidth::Daily;
-    let feed = TimeShards::new(&store, "users", "ann", "following", width).unwrap();
-    let in_transaction =
-        store.transaction(|tx| ShardedCounter::new(tx, "users", "ann", "following")?.add(1));
-    let writes: [(&str, Result<()>); 6] = [
-        ("a number in a transaction", in_transaction),
-        ("a number", counter.add(1)),
-        ("a map", map.put(1, 1).map(drop)),
-        ("buckets", feed.add(SystemTime::now(), 1).map(drop)),
-        ("a sharded number", counter.shards().activate(2).map(drop)),
-        ("a sharded map", map.shards().activate(2).map(drop)),
-    ];
-    for (what, written) in writes {
-        let refused = written.expect_err(what);
-        assert!(
-            matches!(refused, Error::OwnedBin { .. }),
-            "{what}: {refused}"
-        );
-        let told = refused.to_string();
-        assert!(
-            told.contains("\"following\"") && told.contains("\"follows\""),
-            "{told}"
-        );
-        assert_eq!(store.set("users").unwrap().get("ann").unwrap(), None);
-    }
-    assert!(follows.link("ann", "bob").unwrap());
-    let list = ShardedList::new(&store, "users", "ann", "following").unwrap();
-    list.shards().activate(2).unwrap();
-    assert!(follows.link("ann", "cat").unwrap());
-    for written in [counter.add(1), feed.add(SystemTime::now(), 1).map(drop)] {
-        written.unwrap_err();
-    }
-    assert_eq!(follows.targets("ann").len().unwrap(), 2);
 }

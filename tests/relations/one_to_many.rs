@@ -539,30 +539,6 @@ fn children_that_move_as_records_keep_their_time_and_their_other_relations() {
 }
 
 #[test]
-fn a_child_that_only_names_its_parent_is_not_deleted_by_a_move() {
-    let store = Store::in_memory().unwrap();
-    let from = Layout::reference("parent", "by_parent");
-    naming(&store, &from).put("ann", 1, &json!({})).unwrap();
-    let to = Layout::key_list("keys");
-    let moving = OneToMany::new(&store, "children", ("a", "b"), to).unwrap();
-    let moving = moving.moving_from(from).unwrap();
-    assert_eq!(moving.move_children(go_on).unwrap_err().result_code(), 4);
-    assert_eq!(keys_of(&moving, "ann"), [1.into()]);
-    // As the error advises.
-    moving.put("ann", 1, &json!({ "n": 1 })).unwrap();
-    assert_eq!(keys_of(&moving, "ann"), [1.into()]);
-    assert!(moving.move_children(go_on).unwrap());
-    let to = Layout::key_list("keys");
-    let moved = OneToMany::new(&store, "children", ("a", "b"), to).unwrap();
-    assert_eq!(keys_of(&moved, "ann"), [1.into()]);
-    let child = store.set("b").unwrap().get(1).unwrap().unwrap();
-    assert_eq!(
-        (child.get("n"), child.get("parent")),
-        (Some(1.into()), None)
-    );
-}
-
-#[test]
 fn children_of_one_key_are_not_moved_over_one_another() {
     for to in [
         Layout::key_list("keys"),

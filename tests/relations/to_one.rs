@@ -264,3 +264,34 @@ fn an_audit_takes_a_child_off_the_list_of_a_parent_that_it_does_not_name() {
         (1, 0)
     );
 }
+
+#[test]
+fn a_child_that_only_names_its_parent_is_not_deleted_by_a_move() {
+    let store = Store::in_memory().unwrap();
+    let from = Layout::reference("parent", "by_parent");
+    let children = OneToMany::new(&store, "children", ("a", "b"), from.clone()).unwrap();
+    children.put("ann", 1, &json!({})).unwrap();
+    let go_on = |_| ControlFlow::Continue(());
+    let keys_of = |children: &OneToMany<&Store>| {
+        let page = children.page("ann", None, 10).unwrap();
+        let keys: Vec<_> = page.children.into_iter().map(|child| child.key).collect();
+        keys
+    };
+    let to = Layout::key_list("keys");
+    let moving = OneToMany::new(&store, "children", ("a", "b"), to).unwrap();
+    let moving = moving.moving_from(from).unwrap();
+    assert_eq!(moving.move_children(go_on).unwrap_err().result_code(), 4);
+    assert_eq!(keys_of(&moving), [1.into()]);
+    // As the error advises.
+    moving.put("ann", 1, &json!({ "n": 1 })).unwrap();
+    assert_eq!(keys_of(&moving), [1.into()]);
+    assert!(moving.move_children(go_on).unwrap());
+    let to = Layout::key_list("keys");
+    let moved = OneToMany::new(&store, "children", ("a", "b"), to).unwrap();
+    assert_eq!(keys_of(&moved), [1.into()]);
+    let child = store.set("b").unwrap().get(1).unwrap().unwrap();
+    assert_eq!(
+        (child.get("n"), child.get("parent")),
+        (Some(1.into()), None)
+    );
+}
