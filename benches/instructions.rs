@@ -127,6 +127,11 @@ const MEASURED: &[Measured] = &[
         run: link_edges,
     },
     Measured {
+        name: "an edge of many",
+        limit: 12_500,
+        run: link_many,
+    },
+    Measured {
         name: "put-indexed",
         limit: 9_880,
         run: put_by_turns,
@@ -397,6 +402,27 @@ fn link_edges(store: &Store, _: &Set, times: u64) {
         let (source, step) = (at % NODES, 100 + at / NODES);
         assert!(follows.link(source, (source + step) % NODES).unwrap());
     }
+}
+
+/// Links as many nodes as there are edges in one batch: each gets two ends or so.
+fn link_many(store: &Store, _: &Set, times: u64) {
+    let nodes = MANY as i64;
+    let follows = ManyToMany::new(
+        store,
+        "follows",
+        ("nodes", "following"),
+        ("nodes", "followers"),
+    );
+    let set = store.set("nodes").unwrap();
+    for node in 0..nodes {
+        set.put(node, [("bin", hundred())]).unwrap();
+    }
+    // Steps without a common divisor: no edge comes twice.
+    let edges = (0..times as i64).map(|at| (at * 7 % nodes, at * 4_001 % nodes));
+    let progress = follows
+        .link_all(edges, |_| ControlFlow::Continue(()))
+        .unwrap();
+    assert_eq!(progress.new, times);
 }
 
 /// As [`link_edges`]: the same records, lists and edges.

@@ -210,16 +210,20 @@ struct BulkEnd<'e> {
 struct RecordEdit {
     /// Its ends among those of the group.
     ends: Range<usize>,
-    /// Of each side, an operation that adds, and returns the size behind. With attributes, one before it returns the size before:
-    /// lists refuse what they have.
-    operations: Vec<Operation>,
+    /// Its operations among those of the group. Of each side, one that adds, and returns the size behind. With attributes, one
+    /// before it returns the size before: lists refuse what they have.
+    operations: Range<usize>,
 }
 
-/// The edits of a group, in the order of its locks, and the ends that they add: those of a record side by side.
+/// The edits of a group, in about the order of its locks, and the ends that they add: those of a record side by side.
 struct GroupEdits<'e> {
     edits: Vec<RecordEdit>,
     ends: Vec<BulkEnd<'e>>,
+    operations: Vec<Operation>,
 }
+
+/// The half of the position of a record's lock that a group is sorted by. The other half of the number is for the end.
+const OF_POSITION: u64 = 0xffff_ffff_0000_0000;
 
 impl<'e> GroupEdits<'e> {
     fn ends_of(&self, edit: &RecordEdit) -> &[BulkEnd<'e>] {
@@ -280,43 +284,40 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
 
     /// Returns the edits that add both ends of edges, each once. Of an edge that comes twice, the last counts.
     fn edits<'e>(&self, edges: &[&'e BulkEdge<'e>]) -> GroupEdits<'e> {
-        // Sorted by numbers: comparing keys goes to the memory of the edges.
+        // Sorted by one number for each: comparing keys goes to the memory of the edges.
         let mut places = Vec::with_capacity(2 * edges.len());
         for (at, edge) in edges.iter().enumerate() {
             let owners = [&edge.source, &edge.target].into_iter().enumerate();
             places.extend(owners.zip(self.records).map(|((side, owner), records)| {
-                (
-                    records.group_position(owner),
-                    !(2 * at as u32 + side as u32),
-                )
+                let position = records.group_position(owner) & OF_POSITION;
+                position | u64::from(!(2 * at as u32 + side as u32))
             }));
         }
         places.sort_unstable();
         let mut group = GroupEdits {
             edits: Vec::new(),
             ends: Vec::with_capacity(places.len()),
+            operations: Vec::with_capacity(places.len()),
         };
         // Each record is completed while its edges are in the processor's caches.
         let mut ends = Vec::new();
         let sets = [self.set_of(0), self.set_of(1)];
         let set = |end: &BulkEnd<'e>| sets.get(end.side);
-        for of_position in places.chunk_by(|(one, _), (next, _)| one == next) {
-            ends.extend(
-                of_position
-                    .iter()
-                    .filter_map(|(_, place)| end_at(edges, !place)),
-            );
+        for of_position in places.chunk_by(|one, next| (one ^ next) & OF_POSITION == 0) {
+            let numbers = of_position.iter().map(|place| !(*place as u32));
+            ends.extend(numbers.filter_map(|number| end_at(edges, number)));
             let place = |end: &BulkEnd<'e>| (set(end), end.owner, end.side, end.added);
             // Stable: what comes first of equal ends is of the last edge.
             ends.sort_by(|a, b| place(a).cmp(&place(b)));
             ends.dedup_by(|a, b| place(a) == place(b));
             let record = |end: &BulkEnd<'e>| (set(end), end.owner);
             for of_record in ends.chunk_by(|a, b| record(a) == record(b)) {
-                let from = group.ends.len();
+                let from = (group.ends.len(), group.operations.len());
                 group.ends.extend_from_slice(of_record);
+                self.add_operations(of_record, &mut group.operations);
                 group.edits.push(RecordEdit {
-                    ends: from..group.ends.len(),
-                    operations: self.adding(of_record),
+                    ends: from.0..group.ends.len(),
+                    operations: from.1..group.operations.len(),
                 });
             }
             ends.clear();
@@ -324,8 +325,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         group
     }
 
-    fn adding(&self, ends: &[BulkEnd<'_>]) -> Vec<Operation> {
-        let mut operations = Vec::with_capacity(2);
+    fn add_operations(&self, ends: &[BulkEnd<'_>], operations: &mut Vec<Operation>) {
         for ends in by_side(ends) {
             let (side, _) = self.side(ends);
             let bin = &*side.bin;
@@ -345,7 +345,6 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
                 }
             });
         }
-        operations
     }
 
     /// Returns the number of the set of a side: sides of one set have one.
@@ -389,7 +388,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
             let call = RecordCall {
                 policy: policies.get(first.side)?,
                 key: Key::from(first.owner),
-                operations: &edit.operations,
+                operations: group.operations.get(edit.operations.clone())?,
             };
             Some((self.side(ends).1, call))
         });
