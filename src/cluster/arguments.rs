@@ -1,6 +1,6 @@
 //! The arguments of an encoded call, decoded: the client's operations are built of values.
 
-use aerospike::Value as Theirs;
+use aerospike::{ListReturnType, MapReturnType, Value as Theirs};
 
 use super::value;
 use crate::call::{CallArguments as Encoded, CallError};
@@ -53,6 +53,14 @@ impl PositionalArguments {
             .map_err(|_| Error::parameter(format!("flags {flags:#x} of a call are unknown")))
     }
 
+    pub(super) fn list_return(&self, position: usize) -> Result<ListReturnType> {
+        self.int(position).map(ListReturnType::from_bits)
+    }
+
+    pub(super) fn map_return(&self, position: usize) -> Result<MapReturnType> {
+        self.int(position).map(MapReturnType::from_bits)
+    }
+
     pub(super) fn value(&self, position: usize) -> Result<Theirs> {
         value::element(self.at(position)?)
     }
@@ -86,6 +94,23 @@ impl PositionalArguments {
         }
     }
 }
+
+/// Generates the function that finds the client's function for a number and calls it. One row a
+/// function: the number (`/ n`: where the call has at least `n` arguments), the client's name, and
+/// what follows the bin: arguments of the call by kind and position.
+macro_rules! selections {
+    ($system:literal; $($code:ident $(/ $least:literal)? $function:ident($($kind:ident $position:literal),*);)*) => {
+        /// The operation of this number, of those that take no policy.
+        fn selection(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
+            Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
+                $(c::$code $(if a.len() >= $least)? => theirs::$function(bin, $(a.$kind($position)?),*),)*
+                _ => return Err(unknown(bin, $system, code)),
+            })
+        }
+    };
+}
+
+pub(super) use selections;
 
 /// An operation that the client has no function for.
 pub(super) fn unknown(bin: &str, system: &str, operation: i64) -> Error {

@@ -93,9 +93,26 @@ pub(super) async fn send_one(
     }
 }
 
+/// The rows of one batch. Servers refuse a batch of more: their `batch-max-requests`, 5,000 unless
+/// configured.
+const BATCH_ROWS_MAX: usize = 5_000;
+
 /// Sends calls on different records, and returns their results in the order of the calls. One that could not be prepared keeps
 /// its error.
 pub(super) async fn send(
+    link: &Link,
+    mut calls: Vec<Result<BatchRow<'_>>>,
+) -> Vec<Result<OperateResult>> {
+    let mut results = Vec::with_capacity(calls.len());
+    while !calls.is_empty() {
+        let behind = calls.split_off(calls.len().min(BATCH_ROWS_MAX));
+        results.extend(send_batch(link, calls).await);
+        calls = behind;
+    }
+    results
+}
+
+async fn send_batch(
     link: &Link,
     mut calls: Vec<Result<BatchRow<'_>>>,
 ) -> Vec<Result<OperateResult>> {

@@ -53,10 +53,7 @@ impl Cluster {
     /// client cannot carry.
     pub fn put_saved(&self, records: &[SavedRecord]) -> Vec<Result<()>> {
         let now_s = SystemClock.now_ms() / 1000;
-        let calls = records
-            .iter()
-            .map(|record| put_call(record, now_s))
-            .collect();
+        let calls = records.iter().map(|record| put_call(record, now_s));
         let results = self.batch_by_digest(calls);
         let written = |result| if_there(result).map(drop);
         results.into_iter().map(written).collect()
@@ -68,14 +65,11 @@ impl Cluster {
     /// Each record has its own.
     pub fn delete_saved(&self, records: &[RecordAddress]) -> Vec<Result<bool>> {
         let policy = patient().record_exists_action(RecordExistsAction::UpdateOnly);
-        let calls = records
-            .iter()
-            .map(|(set, digest)| {
-                let delete = vec![operations::delete_all_bins()];
-                Ok((set.as_str(), *digest, None, policy.clone(), delete))
-            })
-            .collect();
-        let results = self.batch_by_digest(calls);
+        let deletes = records.iter().map(|(set, digest)| {
+            let delete = vec![operations::delete_all_bins()];
+            Ok((set.as_str(), *digest, None, policy.clone(), delete))
+        });
+        let results = self.batch_by_digest(deletes);
         let deleted = |result| Ok(if_there(result)?.is_some());
         results.into_iter().map(deleted).collect()
     }
@@ -86,21 +80,11 @@ impl Cluster {
     /// Each record has its own error, as for a read; [`Error::Parameter`](crate::Error::Parameter) for a value of an
     /// unknown type.
     pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
-        let policy = patient();
-        let calls = records
-            .iter()
-            .map(|record| {
-                let read = vec![operations::get()];
-                Ok((
-                    record.set.as_str(),
-                    record.digest,
-                    None,
-                    policy.clone(),
-                    read,
-                ))
-            })
-            .collect();
-        let found = self.batch_by_digest(calls);
+        let reads = records.iter().map(|record| {
+            let read = vec![operations::get()];
+            Ok((&*record.set, record.digest, None, patient(), read))
+        });
+        let found = self.batch_by_digest(reads);
         let compare = |(record, found): (&SavedRecord, Result<OperateResult>)| {
             if_there(found)?.map_or(Ok(Comparison::Missing), |found| compare(record, &found))
         };
@@ -143,8 +127,11 @@ impl Cluster {
     }
 
     /// Makes calls on records by their digests, as one batch.
-    fn batch_by_digest(&self, calls: Vec<Result<DigestCall<'_>>>) -> Vec<Result<OperateResult>> {
-        let rows = calls.into_iter().map(|call| {
+    fn batch_by_digest<'c>(
+        &self,
+        calls: impl Iterator<Item = Result<DigestCall<'c>>>,
+    ) -> Vec<Result<OperateResult>> {
+        let rows = calls.map(|call| {
             let (set, digest, key, policy, operations) = call?;
             let user_key = key.as_ref().map(ClusterSet::user_key);
             let namespace = self.namespace();

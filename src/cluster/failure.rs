@@ -147,12 +147,12 @@ pub(super) fn of_cluster(theirs: &Theirs, namespace: &str) -> Error {
     }
 }
 
-/// A refusal of the server that has no variant of its own. Some pass: the cluster is rebalancing or overloaded, an index is being
-/// built.
+/// A refusal of the server that has no variant of its own. Some pass: the cluster is rebalancing or
+/// overloaded, a transaction of a client has locked the record, an index is being built.
 fn refused(code: ResultCode, theirs: &Theirs, in_doubt: bool) -> Error {
     let number = u8::from(code);
     let failure = ClusterFailure::new(Some(number), text(theirs))
-        .transient(matches!(number, 7 | 11 | 18 | 203))
+        .transient(matches!(number, 7 | 11 | 18 | 120 | 203))
         .doubtful(in_doubt);
     Error::Cluster(Box::new(failure))
 }

@@ -2,9 +2,9 @@
 
 use aerospike::operations::Operation as Theirs;
 use aerospike::operations::lists as theirs;
-use aerospike::{ListOrderType, ListPolicy, ListReturnType, ListSortFlags, ListWriteFlags};
+use aerospike::{ListOrderType, ListPolicy, ListSortFlags, ListWriteFlags};
 
-use super::arguments::{PositionalArguments, unknown};
+use super::arguments::{PositionalArguments, selections, unknown};
 use crate::cdt::code as c;
 use crate::value::FLAG_ORDERED;
 use crate::{Error, Result};
@@ -25,40 +25,57 @@ const fn policy(created: u8, write: u8) -> ListPolicy {
 
 /// The operation of this number.
 pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    match code {
-        16..=27 => read(bin, code, a),
-        32.. => remove(bin, code, a),
-        _ => write(bin, code, a),
-    }
-}
-
-fn write(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    let has_count = a.len() > 1;
+    let by_flags = || Ok::<_, Error>(policy(0, a.flags(2)?));
+    let in_order = || Ok::<_, Error>(policy(a.flags(1)?, a.flags(2)?));
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::LIST_SET_TYPE => theirs::set_order(bin, order(a.flags(0)?)),
-        c::LIST_APPEND => theirs::append(&policy(a.flags(1)?, a.flags(2)?), bin, a.value(0)?),
-        c::LIST_APPEND_ITEMS => {
-            theirs::append_items(&policy(a.flags(1)?, a.flags(2)?), bin, a.values(0)?)
-        }
-        c::LIST_INSERT => theirs::insert(&policy(0, a.flags(2)?), bin, a.int(0)?, a.value(1)?),
-        c::LIST_INSERT_ITEMS => {
-            theirs::insert_items(&policy(0, a.flags(2)?), bin, a.int(0)?, a.values(1)?)
-        }
-        c::LIST_POP => theirs::pop(bin, a.int(0)?),
-        c::LIST_POP_RANGE if has_count => theirs::pop_range(bin, a.int(0)?, a.int(1)?),
-        c::LIST_POP_RANGE => theirs::pop_range_from(bin, a.int(0)?),
-        c::LIST_REMOVE => theirs::remove(bin, a.int(0)?),
-        c::LIST_REMOVE_RANGE if has_count => theirs::remove_range(bin, a.int(0)?, a.int(1)?),
-        c::LIST_REMOVE_RANGE => theirs::remove_range_from(bin, a.int(0)?),
-        c::LIST_SET => {
-            theirs::set_with_policy(&policy(0, a.flags(2)?), bin, a.int(0)?, a.value(1)?)
-        }
-        c::LIST_TRIM => theirs::trim(bin, a.int(0)?, a.int(1)?),
-        c::LIST_CLEAR => theirs::clear(bin),
+        c::LIST_APPEND => theirs::append(&in_order()?, bin, a.value(0)?),
+        c::LIST_APPEND_ITEMS => theirs::append_items(&in_order()?, bin, a.values(0)?),
+        c::LIST_INSERT => theirs::insert(&by_flags()?, bin, a.int(0)?, a.value(1)?),
+        c::LIST_INSERT_ITEMS => theirs::insert_items(&by_flags()?, bin, a.int(0)?, a.values(1)?),
+        c::LIST_SET => theirs::set_with_policy(&by_flags()?, bin, a.int(0)?, a.value(1)?),
         c::LIST_INCREMENT => increment(bin, a)?,
         c::LIST_SORT => theirs::sort(bin, ListSortFlags::from_bits(a.flags(0)?)),
-        _ => return Err(unknown(bin, "lists", code)),
+        _ => return selection(bin, code, a),
     })
+}
+
+selections! {
+    "lists";
+    LIST_POP pop(int 0);
+    LIST_POP_RANGE / 2 pop_range(int 0, int 1);
+    LIST_POP_RANGE pop_range_from(int 0);
+    LIST_REMOVE remove(int 0);
+    LIST_REMOVE_RANGE / 2 remove_range(int 0, int 1);
+    LIST_REMOVE_RANGE remove_range_from(int 0);
+    LIST_TRIM trim(int 0, int 1);
+    LIST_CLEAR clear();
+    LIST_SIZE size();
+    LIST_GET get(int 0);
+    LIST_GET_RANGE / 2 get_range(int 0, int 1);
+    LIST_GET_RANGE get_range_from(int 0);
+    LIST_GET_BY_INDEX get_by_index(int 1, list_return 0);
+    LIST_GET_BY_RANK get_by_rank(int 1, list_return 0);
+    LIST_GET_ALL_BY_VALUE get_by_value(value 1, list_return 0);
+    LIST_GET_BY_VALUE_LIST get_by_value_list(values 1, list_return 0);
+    LIST_GET_BY_INDEX_RANGE / 3 get_by_index_range_count(int 1, int 2, list_return 0);
+    LIST_GET_BY_INDEX_RANGE get_by_index_range(int 1, list_return 0);
+    LIST_GET_BY_VALUE_INTERVAL get_by_value_range(value 1, end 2, list_return 0);
+    LIST_GET_BY_RANK_RANGE / 3 get_by_rank_range_count(int 1, int 2, list_return 0);
+    LIST_GET_BY_RANK_RANGE get_by_rank_range(int 1, list_return 0);
+    LIST_GET_BY_VALUE_REL_RANK_RANGE / 4 get_by_value_relative_rank_range_count(value 1, int 2, int 3, list_return 0);
+    LIST_GET_BY_VALUE_REL_RANK_RANGE get_by_value_relative_rank_range(value 1, int 2, list_return 0);
+    LIST_REMOVE_BY_INDEX remove_by_index(int 1, list_return 0);
+    LIST_REMOVE_BY_RANK remove_by_rank(int 1, list_return 0);
+    LIST_REMOVE_ALL_BY_VALUE remove_by_value(value 1, list_return 0);
+    LIST_REMOVE_BY_VALUE_LIST remove_by_value_list(values 1, list_return 0);
+    LIST_REMOVE_BY_INDEX_RANGE / 3 remove_by_index_range_count(int 1, int 2, list_return 0);
+    LIST_REMOVE_BY_INDEX_RANGE remove_by_index_range(int 1, list_return 0);
+    LIST_REMOVE_BY_VALUE_INTERVAL remove_by_value_range(list_return 0, value 1, end 2);
+    LIST_REMOVE_BY_RANK_RANGE / 3 remove_by_rank_range_count(int 1, int 2, list_return 0);
+    LIST_REMOVE_BY_RANK_RANGE remove_by_rank_range(int 1, list_return 0);
+    LIST_REMOVE_BY_VALUE_REL_RANK_RANGE / 4 remove_by_value_relative_rank_range_count(list_return 0, value 1, int 2, int 3);
+    LIST_REMOVE_BY_VALUE_REL_RANK_RANGE remove_by_value_relative_rank_range(list_return 0, value 1, int 2);
 }
 
 /// The client sends flags of an increment by another amount than 1 in the place of the list's order.
@@ -78,76 +95,4 @@ fn increment(bin: &str, a: &PositionalArguments) -> Result<Theirs> {
             "an element of a list cannot be incremented over a cluster by a float, nor by another amount than 1 with flags: the client for it has no form for that (bin \"{bin}\")"
         ))),
     }
-}
-
-fn read(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    let returns = || a.int(0).map(ListReturnType::from_bits);
-    Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-        c::LIST_SIZE => theirs::size(bin),
-        c::LIST_GET => theirs::get(bin, a.int(0)?),
-        c::LIST_GET_RANGE if a.len() > 1 => theirs::get_range(bin, a.int(0)?, a.int(1)?),
-        c::LIST_GET_RANGE => theirs::get_range_from(bin, a.int(0)?),
-        c::LIST_GET_BY_INDEX => theirs::get_by_index(bin, a.int(1)?, returns()?),
-        c::LIST_GET_BY_RANK => theirs::get_by_rank(bin, a.int(1)?, returns()?),
-        c::LIST_GET_ALL_BY_VALUE => theirs::get_by_value(bin, a.value(1)?, returns()?),
-        c::LIST_GET_BY_VALUE_LIST => theirs::get_by_value_list(bin, a.values(1)?, returns()?),
-        c::LIST_GET_BY_INDEX_RANGE if a.len() > 2 => {
-            theirs::get_by_index_range_count(bin, a.int(1)?, a.int(2)?, returns()?)
-        }
-        c::LIST_GET_BY_INDEX_RANGE => theirs::get_by_index_range(bin, a.int(1)?, returns()?),
-        c::LIST_GET_BY_VALUE_INTERVAL => {
-            theirs::get_by_value_range(bin, a.value(1)?, a.end(2)?, returns()?)
-        }
-        c::LIST_GET_BY_RANK_RANGE if a.len() > 2 => {
-            theirs::get_by_rank_range_count(bin, a.int(1)?, a.int(2)?, returns()?)
-        }
-        c::LIST_GET_BY_RANK_RANGE => theirs::get_by_rank_range(bin, a.int(1)?, returns()?),
-        c::LIST_GET_BY_VALUE_REL_RANK_RANGE if a.len() > 3 => {
-            theirs::get_by_value_relative_rank_range_count(
-                bin,
-                a.value(1)?,
-                a.int(2)?,
-                a.int(3)?,
-                returns()?,
-            )
-        }
-        c::LIST_GET_BY_VALUE_REL_RANK_RANGE => {
-            theirs::get_by_value_relative_rank_range(bin, a.value(1)?, a.int(2)?, returns()?)
-        }
-        _ => return Err(unknown(bin, "lists", code)),
-    })
-}
-
-fn remove(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    let returns = || a.int(0).map(ListReturnType::from_bits);
-    Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-        c::LIST_REMOVE_BY_INDEX => theirs::remove_by_index(bin, a.int(1)?, returns()?),
-        c::LIST_REMOVE_BY_RANK => theirs::remove_by_rank(bin, a.int(1)?, returns()?),
-        c::LIST_REMOVE_ALL_BY_VALUE => theirs::remove_by_value(bin, a.value(1)?, returns()?),
-        c::LIST_REMOVE_BY_VALUE_LIST => theirs::remove_by_value_list(bin, a.values(1)?, returns()?),
-        c::LIST_REMOVE_BY_INDEX_RANGE if a.len() > 2 => {
-            theirs::remove_by_index_range_count(bin, a.int(1)?, a.int(2)?, returns()?)
-        }
-        c::LIST_REMOVE_BY_INDEX_RANGE => theirs::remove_by_index_range(bin, a.int(1)?, returns()?),
-        c::LIST_REMOVE_BY_VALUE_INTERVAL => {
-            theirs::remove_by_value_range(bin, returns()?, a.value(1)?, a.end(2)?)
-        }
-        c::LIST_REMOVE_BY_RANK_RANGE if a.len() > 2 => {
-            theirs::remove_by_rank_range_count(bin, a.int(1)?, a.int(2)?, returns()?)
-        }
-        c::LIST_REMOVE_BY_RANK_RANGE => theirs::remove_by_rank_range(bin, a.int(1)?, returns()?),
-        c::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE if a.len() > 3 => {
-            theirs::remove_by_value_relative_rank_range_count(
-                bin,
-                returns()?,
-                a.value(1)?,
-                a.int(2)?,
-                a.int(3)?,
-            )
-        }
-        c::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE => {
-            theirs::remove_by_value_relative_rank_range(bin, returns()?, a.value(1)?, a.int(2)?)
-        }
-        _ => return Err(unknown(bin, "lists", code)),
-    })
 }

@@ -1,8 +1,8 @@
 //! Policies, batches, scans and errors of a cluster.
 
 use std::ops::ControlFlow;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use spikelet::cluster::{Cluster, TlsFiles};
@@ -59,6 +59,55 @@ fn policies_hold_as_they_do_embedded() {
         both.agree_with("filtered creation", &policy, "new", &write);
         both.agree("end", "new", &[ops::delete_all_bins()]);
     }
+}
+
+#[test]
+fn more_rows_than_a_server_takes_in_one_batch_are_sent_in_several() {
+    const KEYS: i64 = 6_000;
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    // What Aerospike's servers refuse unless they are configured otherwise.
+    let limit = "set-config:context=service;batch-max-requests=5000";
+    assert_eq!(cluster.info(limit).unwrap(), "ok");
+    let records = cluster.records("many").unwrap();
+    let write = [ops::put("n", 1)];
+    let read = [ops::get_bin("n")];
+    let policy = policy();
+    for operations in [&write, &read] {
+        let call = |key: i64| RecordCall {
+            policy: &policy,
+            key: Key::from(key),
+            operations,
+        };
+        let calls: Vec<RecordCall<'_>> = (0..KEYS).map(call).collect();
+        let results = records.operate_on_each(&calls);
+        assert_eq!(results.len(), calls.len());
+        let refused = results.iter().filter_map(|result| result.as_ref().err());
+        assert_eq!(refused.map(Error::to_string).next(), None);
+    }
+}
+
+#[test]
+fn a_write_that_a_clients_transaction_blocks_may_be_tried_again() {
+    let served = Served::with(&["--memory"]);
+    let records = served.cluster().records("locked").unwrap();
+    let write = || records.operate_on(&policy(), &"a".into(), &[ops::put("n", 1)]);
+    write().unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = aerospike::Client::new(&Default::default(), &served.addr);
+        let client = client.await.unwrap();
+        let transaction = Arc::new(aerospike::Txn::new());
+        let mut policy = aerospike::WritePolicy::default();
+        policy.base_policy.txn = Some(Arc::clone(&transaction));
+        let key = aerospike::Key::new("test", "locked", aerospike::Value::from("a")).unwrap();
+        let bin = aerospike::Bin::new("n", aerospike::Value::Int(2));
+        client.put(&policy, &key, &[bin]).await.unwrap();
+        let blocked = write().unwrap_err();
+        assert_eq!(blocked.result_code(), 120, "{blocked}");
+        assert!(blocked.is_retryable() && !blocked.in_doubt(), "{blocked}");
+        client.abort(&transaction).await.unwrap();
+        write().unwrap();
+    });
 }
 
 #[test]
