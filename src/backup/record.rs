@@ -2,6 +2,7 @@
 
 use spikelet_storage::Digest;
 
+use crate::engine::SavedVersion;
 use crate::record::{Key, RecordView};
 
 /// A record of a backup, with its bins in stored form.
@@ -51,5 +52,16 @@ impl SavedRecord {
     pub fn view(&self) -> RecordView<'_> {
         // Cannot fail: the body was validated when read.
         RecordView::parse(&self.body).unwrap_or(RecordView::EMPTY)
+    }
+
+    /// Returns what is written of the record.
+    pub(super) fn version(&self) -> SavedVersion<'_> {
+        SavedVersion {
+            digest: self.digest,
+            key: self.stored_key(),
+            generation: self.generation,
+            void_time: self.void_time,
+            bins: self.view(),
+        }
     }
 }

@@ -336,8 +336,7 @@ impl RestoreOptions {
         let Some(name) = self.target_of(record) else {
             return Ok(&mut summary.left_out);
         };
-        let bins = record.view();
-        if bins.is_empty() {
+        if record.view().is_empty() {
             return Ok(&mut summary.without_bins);
         }
         let target = match targets.get(name) {
@@ -356,10 +355,7 @@ impl RestoreOptions {
         };
         let version = SavedVersion {
             digest,
-            key: record.stored_key(),
-            generation: record.generation,
-            void_time: record.void_time,
-            bins,
+            ..record.version()
         };
         let retries = RetryPolicy::default()
             .max_attempts(ATTEMPTS)

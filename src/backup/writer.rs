@@ -71,13 +71,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// The error of the output, or [`io::ErrorKind::InvalidData`] if the bins are malformed.
     pub fn write(&mut self, record: &SavedRecord) -> io::Result<()> {
-        let version = SavedVersion {
-            digest: record.digest,
-            key: record.stored_key(),
-            generation: record.generation,
-            void_time: record.void_time,
-            bins: record.view(),
-        };
+        let version = record.version();
         self.text.clear();
         append_record(
             &mut self.text,

@@ -159,92 +159,77 @@ pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(BitModify<'a>, BitWrite
     let partial = BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL | BitWriteFlags::PARTIAL;
     let whole = BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL;
     // Every arm reads its arguments in the order of the encoding, so flags come after the operands.
-    let (modify, flags) = match operation {
+    let (mut modify, allowed) = match operation {
         code::RESIZE => {
-            let bytes = byte_size(arguments)?;
-            let flags = write_flags(arguments, create)?;
-            let both = BitResizeFlags::GROW_ONLY | BitResizeFlags::SHRINK_ONLY;
-            let resize = BitModify::Resize {
-                bytes,
-                flags: arguments.flags(BitResizeFlags::all(), both)?,
-            };
-            (resize, flags)
+            let (bytes, flags) = (byte_size(arguments)?, BitResizeFlags::empty());
+            (BitModify::Resize { bytes, flags }, create)
         }
         code::INSERT => {
             let at = ByteOffset(offset(arguments, 1)?);
             let bytes = blob(arguments, 0)?;
-            (
-                BitModify::Insert { at, bytes },
-                write_flags(arguments, create)?,
-            )
+            (BitModify::Insert { at, bytes }, create)
         }
         code::REMOVE => {
             let offset = offset(arguments, 1)? * 8;
             let size = not_empty(byte_size(arguments)?)? * 8;
-            let place = BitRange { offset, size };
-            (BitModify::Remove(place), write_flags(arguments, partial)?)
+            (BitModify::Remove(BitRange { offset, size }), partial)
         }
-        code::SET | code::OR | code::XOR | code::AND => {
-            let place = bit_place(arguments)?;
-            let overwrite = match operation {
-                code::SET => Overwrite::Set,
-                code::OR => Overwrite::Or,
-                code::XOR => Overwrite::Xor,
-                _ => Overwrite::And,
-            };
-            let modify = WindowModify::Overwrite(overwrite, blob(arguments, place.size)?);
-            (
-                BitModify::Window(place, modify),
-                write_flags(arguments, partial)?,
-            )
-        }
-        code::NOT => {
-            let place = bit_place(arguments)?;
-            let flags = write_flags(arguments, partial)?;
-            (BitModify::Window(place, WindowModify::Not), flags)
-        }
-        code::LSHIFT | code::RSHIFT => {
-            let place = bit_place(arguments)?;
-            let by = at_most(arguments.uint()?, MAX_BYTES * 8, "shift by")? as usize;
-            let modify = match operation {
-                code::LSHIFT => WindowModify::LeftShift(by),
-                _ => WindowModify::RightShift(by),
-            };
-            (
-                BitModify::Window(place, modify),
-                write_flags(arguments, partial)?,
-            )
-        }
-        code::ADD | code::SUBTRACT => {
+        code::ADD | code::SUBTRACT | code::SET_INT => {
             let place = integer_place(arguments)?;
             let value = arguments.uint()?;
-            let flags = write_flags(arguments, whole)?;
-            let bits = arguments.uint_or_zero()?;
-            let (sign, overflow) = BitOverflow::with_sign_from_bits(bits)
-                .ok_or_else(|| bad_flags("add and subtract", bits))?;
-            let arithmetic = Arithmetic {
-                value,
-                subtract: operation == code::SUBTRACT,
-                sign,
-                overflow,
+            let modify = match operation {
+                code::SET_INT => WindowModify::SetInteger(value),
+                _ => WindowModify::Arithmetic(Arithmetic {
+                    value,
+                    subtract: operation == code::SUBTRACT,
+                    sign: BitSign::default(),
+                    overflow: BitOverflow::default(),
+                }),
             };
-            (
-                BitModify::Window(place, WindowModify::Arithmetic(arithmetic)),
-                flags,
-            )
+            (BitModify::Window(place, modify), whole)
         }
-        code::SET_INT => {
-            let place = integer_place(arguments)?;
-            let modify = WindowModify::SetInteger(arguments.uint()?);
-            (
-                BitModify::Window(place, modify),
-                write_flags(arguments, whole)?,
-            )
+        code::SET..=code::RSHIFT => {
+            let place = bit_place(arguments)?;
+            let modify = match operation {
+                code::NOT => WindowModify::Not,
+                code::LSHIFT | code::RSHIFT => {
+                    let by = at_most(arguments.uint()?, MAX_BYTES * 8, "shift by")? as usize;
+                    match operation {
+                        code::LSHIFT => WindowModify::LeftShift(by),
+                        _ => WindowModify::RightShift(by),
+                    }
+                }
+                _ => {
+                    let overwrite = match operation {
+                        code::SET => Overwrite::Set,
+                        code::OR => Overwrite::Or,
+                        code::XOR => Overwrite::Xor,
+                        _ => Overwrite::And,
+                    };
+                    WindowModify::Overwrite(overwrite, blob(arguments, place.size)?)
+                }
+            };
+            (BitModify::Window(place, modify), partial)
         }
         _ => return Err(unknown(call.operation, "modifies")),
     };
+    let both = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY;
+    let write_flags = arguments.flags(allowed, both)?;
+    // What only some operations have stands behind the flags of the write.
+    match &mut modify {
+        BitModify::Resize { flags, .. } => {
+            let both = BitResizeFlags::GROW_ONLY | BitResizeFlags::SHRINK_ONLY;
+            *flags = arguments.flags(BitResizeFlags::all(), both)?;
+        }
+        BitModify::Window(_, WindowModify::Arithmetic(arithmetic)) => {
+            let bits = arguments.uint_or_zero()?;
+            (arithmetic.sign, arithmetic.overflow) = BitOverflow::with_sign_from_bits(bits)
+                .ok_or_else(|| bad_flags("add and subtract", bits))?;
+        }
+        _ => {}
+    }
     arguments.end()?;
-    Ok((modify, flags))
+    Ok((modify, write_flags))
 }
 
 /// Returns number and arguments of a call without a path; an unknown number becomes the greatest
@@ -328,13 +313,4 @@ fn blob<'a>(arguments: &mut CallArguments<'a>, bits: u64) -> Result<&'a [u8], Ca
         )));
     }
     Ok(bytes)
-}
-
-/// Reads the optional write flags.
-fn write_flags(
-    arguments: &mut CallArguments<'_>,
-    allowed: BitWriteFlags,
-) -> Result<BitWriteFlags, CallError> {
-    let both = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY;
-    arguments.flags(allowed, both)
 }

@@ -31,12 +31,6 @@ bitflags! {
     }
 }
 
-impl BitWriteFlags {
-    pub(crate) const fn to_bits(self) -> u64 {
-        self.bits() as u64
-    }
-}
-
 impl BitResizeFlags {
     pub(crate) const fn to_bits(self) -> u64 {
         self.bits() as u64

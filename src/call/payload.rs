@@ -13,7 +13,7 @@ use bitflags::Flags;
 
 use super::{CallError, MAX_ARGUMENT_ITEMS};
 use crate::value::msgpack::{Token, TokenReader};
-use crate::value::{CodecError, Container, EncodePurpose, normalize_element};
+use crate::value::{Container, EncodePurpose, ItemShape, normalize_element};
 
 /// The number in front of a call below a path.
 pub(crate) const CALL_BELOW: i64 = 0xff;
@@ -193,10 +193,7 @@ impl<'a> CallArguments<'a> {
                 self.left
             )));
         }
-        match self.rest.rest().len() {
-            0 => Ok(()),
-            len => Err(CallError::Argument(CodecError::TrailingBytes(len))),
-        }
+        self.rest.end().map_err(CallError::Argument)
     }
 
     /// Takes the next argument with `read`; `None` if no argument remains.
@@ -334,15 +331,11 @@ impl<'a> CallArguments<'a> {
     pub(crate) fn items(
         &mut self,
         purpose: EncodePurpose,
-        of_map: bool,
+        shape: ItemShape,
     ) -> Result<(u32, Cow<'a, [u8]>), CallError> {
         let value = self.value(purpose)?;
         let head = |bytes: &'_ [u8]| {
-            let head = if of_map {
-                Container::map(bytes)
-            } else {
-                Container::list(bytes)
-            };
+            let head = Container::of(shape, bytes);
             head.map(|head| (head.count, bytes.len() - head.content.len()))
         };
         let (count, start) = head(&value).map_err(CallError::Argument)?;

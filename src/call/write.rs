@@ -2,8 +2,8 @@
 
 use super::CallError;
 use super::payload::CALL_BELOW;
-use crate::value::msgpack::{write_array_header, write_int, write_map_header, write_uint};
-use crate::value::{CodecError, EncodePurpose, Value, encode};
+use crate::value::msgpack::{write_array_header, write_int, write_uint};
+use crate::value::{CodecError, EncodePurpose, ItemShape, Value, encode};
 
 /// An encoded call, or the reason why an argument has no encoding; executing it returns that error.
 pub(crate) type EncodedCall = Result<Box<[u8]>, CallError>;
@@ -85,16 +85,10 @@ impl CallWriter {
         self
     }
 
-    /// Appends encoded values as one list.
-    pub(crate) fn encoded_list(mut self, count: u32, values: &[u8]) -> Self {
-        write_array_header(&mut self.out, count);
-        self.encoded(1, values)
-    }
-
-    /// Appends encoded keys and values as one map.
-    pub(crate) fn encoded_map(mut self, count: u32, entries: &[u8]) -> Self {
-        write_map_header(&mut self.out, count);
-        self.encoded(1, entries)
+    /// Appends a list or map of encoded items.
+    pub(crate) fn encoded_items(mut self, shape: ItemShape, count: u32, items: &[u8]) -> Self {
+        shape.write_header(&mut self.out, count);
+        self.encoded(1, items)
     }
 
     /// Returns the finished call.
@@ -145,7 +139,13 @@ mod tests {
             assert_eq!((path.levels(), operation), (levels, 70));
             assert_eq!(arguments.int(), Ok(-3));
             assert_eq!(arguments.bytes(), Ok(&b"x"[..]));
-            assert_eq!(arguments.items(EncodePurpose::Lookup, false).unwrap().0, 2);
+            assert_eq!(
+                arguments
+                    .items(EncodePurpose::Lookup, ItemShape::List)
+                    .unwrap()
+                    .0,
+                2
+            );
             assert_eq!(arguments.uint(), Ok(u64::MAX));
             assert_eq!(arguments.end(), Ok(()));
         }

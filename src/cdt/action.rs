@@ -87,8 +87,7 @@ impl<'a> Items<'a> {
         match (self.single, shape) {
             (true, ItemShape::List) => out.encoded(1, &self.bytes),
             (true, ItemShape::Map) => out.encoded(2, &self.bytes),
-            (false, ItemShape::List) => out.encoded_list(self.count, &self.bytes),
-            (false, ItemShape::Map) => out.encoded_map(self.count, &self.bytes),
+            (false, shape) => out.encoded_items(shape, self.count, &self.bytes),
         }
     }
 
@@ -98,8 +97,7 @@ impl<'a> Items<'a> {
         many: Arity,
     ) -> Result<Self, CallError> {
         if many == Arity::Several {
-            let (count, bytes) =
-                arguments.items(EncodePurpose::Storage, shape == ItemShape::Map)?;
+            let (count, bytes) = arguments.items(EncodePurpose::Storage, shape)?;
             return Ok(Self {
                 bytes: bytes.into(),
                 count,
@@ -392,7 +390,7 @@ fn read_selector<'a>(
     };
     let list = |arguments: &mut CallArguments<'a>| {
         arguments
-            .items(EncodePurpose::Lookup, false)
+            .items(EncodePurpose::Lookup, ItemShape::List)
             .map(|(_, items)| Encoded::from(items))
     };
     let count = |arguments: &mut CallArguments<'a>| {
@@ -510,7 +508,7 @@ impl Selector<'_> {
                 out.encoded(1, sought)
             }
             Self::Keys(sought) | Self::Values(sought) => {
-                out.encoded_list(count_elements(sought), sought)
+                out.encoded_items(ItemShape::List, count_elements(sought), sought)
             }
             Self::KeyInterval(begin, end) | Self::ValueInterval(begin, end) => {
                 let out = out.encoded(1, begin);

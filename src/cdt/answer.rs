@@ -404,12 +404,7 @@ impl<'l, 'a> TypedSelection<'l, 'a> {
                 let rest = self.view.content.get(start..).unwrap_or_default();
                 let len = ItemShape::Map.item_len(rest).map_err(CallError::Stored)?;
                 let end = start + len;
-                let item = ItemSegment {
-                    at,
-                    count: 1,
-                    start,
-                    end,
-                };
+                let item = ItemSegment::new(at, 1, start..end);
                 out.extend_from_slice(self.part(item, what)?);
                 start = end;
             }
@@ -533,12 +528,7 @@ fn gaps(view: &CollectionView<'_>, segments: &[ItemSegment]) -> Vec<ItemSegment>
     let mut gaps = Vec::new();
     for segment in segments.iter().chain([&view.end()]) {
         if segment.at > at {
-            gaps.push(ItemSegment {
-                at,
-                count: segment.at - at,
-                start,
-                end: segment.start,
-            });
+            gaps.push(ItemSegment::new(at, segment.at - at, start..segment.start));
         }
         (at, start) = (segment.at + segment.count, segment.end);
     }

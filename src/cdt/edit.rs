@@ -7,9 +7,7 @@ use super::shape::ItemShape;
 use super::splice::{ItemSplice, Splices};
 use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
-use crate::value::msgpack::{
-    array_header_len, flags_header_len, write_array_header, write_flags_header, write_map_header,
-};
+use crate::value::msgpack::{array_header_len, flags_header_len, write_flags_header};
 use crate::value::{CodecError, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType};
 
 /// A new list or map before it is written: an old one with splices, perhaps with other flags. Knows
@@ -124,18 +122,15 @@ impl<'a> CollectionEdit<'a> {
     /// Appends the new list or map to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.reserve(self.encoded_len());
-        let write_header = match self.old.shape {
-            ItemShape::List => write_array_header,
-            ItemShape::Map => write_map_header,
-        };
+        let shape = self.old.shape;
         if self.flags == 0 {
-            write_header(out, self.count);
+            shape.write_header(out, self.count);
         } else {
-            write_header(out, self.count + 1);
+            shape.write_header(out, self.count + 1);
             write_flags_header(out, self.flags, self.index_len() as u32);
             self.ranks.write(out);
             self.index.write(&self.old, &self.splices, out);
-            if self.old.shape == ItemShape::Map {
+            if shape == ItemShape::Map {
                 out.push(0xc0);
             }
         }

@@ -79,16 +79,10 @@ impl<'a> Elements<'a> {
     /// Returns consecutive items.
     pub(super) fn segment(&self, at: u32, count: u32) -> Result<ItemSegment, CallError> {
         let (start, end) = (self.start_of(at), self.start_of(at.saturating_add(count)));
-        if at.saturating_add(count) <= self.count && start <= end && end <= self.content.len() {
-            Ok(ItemSegment {
-                at,
-                count,
-                start,
-                end,
-            })
-        } else {
-            Err(CallError::Stored(CodecError::BadIndex))
+        if at.saturating_add(count) > self.count {
+            return Err(CallError::Stored(CodecError::BadIndex));
         }
+        ItemSegment::checked(at, count, start..end, self.content)
     }
 
     /// Returns the gap in front of an item.

@@ -8,7 +8,7 @@ use super::edit::CollectionEdit;
 use super::elements::{Elements, Matcher, sorting, split};
 use super::encoded::Encoded;
 use super::policy::ListWriteFlags;
-use super::range::resolve;
+use super::range::{from_front, resolve};
 use super::segment::ItemSegment;
 use super::select::{WalkPosition, is_short_and_sorted};
 use super::splice::{ItemSplice, Splices};
@@ -133,11 +133,7 @@ fn position(
     index: i64,
     flags: ListWriteFlags,
 ) -> Result<Option<u32>, CallError> {
-    let at = if index < 0 {
-        index.saturating_add(i64::from(view.count))
-    } else {
-        index
-    };
+    let at = from_front(view.count, index);
     if at < 0 {
         return Err(BEFORE_BEGINNING);
     }

@@ -209,32 +209,21 @@ impl Packed<'_> {
     fn write_moved(&self, from: usize, to: usize, by: isize, width: usize, out: &mut Vec<u8>) {
         cost::copy((to.saturating_sub(from)) * width);
         let at = out.len();
+        macro_rules! move_all {
+            ($entries:ident $number:ident) => {{
+                let entries = $entries.get(from..to).unwrap_or_default();
+                out.extend_from_slice(entries.as_flattened());
+                let (moved, _) = out.get_mut(at..).unwrap_or_default().as_chunks_mut();
+                for entry in moved {
+                    let offset = $number::from_le_bytes(*entry);
+                    *entry = offset.wrapping_add(by as $number).to_le_bytes();
+                }
+            }};
+        }
         match (self, width) {
-            (Self::One(entries), 1) => {
-                out.extend_from_slice(entries.get(from..to).unwrap_or_default());
-                let moved = out.get_mut(at..).unwrap_or_default();
-                moved
-                    .iter_mut()
-                    .for_each(|entry| *entry = entry.wrapping_add(by as u8));
-            }
-            (Self::Two(entries), 2) => {
-                out.extend_from_slice(entries.get(from..to).unwrap_or_default().as_flattened());
-                let (moved, _) = out.get_mut(at..).unwrap_or_default().as_chunks_mut();
-                for entry in moved {
-                    *entry = u16::from_le_bytes(*entry)
-                        .wrapping_add(by as u16)
-                        .to_le_bytes();
-                }
-            }
-            (Self::Four(entries), 4) => {
-                out.extend_from_slice(entries.get(from..to).unwrap_or_default().as_flattened());
-                let (moved, _) = out.get_mut(at..).unwrap_or_default().as_chunks_mut();
-                for entry in moved {
-                    *entry = u32::from_le_bytes(*entry)
-                        .wrapping_add(by as u32)
-                        .to_le_bytes();
-                }
-            }
+            (Self::One(entries), 1) => move_all!(entries u8),
+            (Self::Two(entries), 2) => move_all!(entries u16),
+            (Self::Four(entries), 4) => move_all!(entries u32),
             _ => {
                 for offset in (from..to).filter_map(|at| self.load(at)) {
                     write_number(offset.wrapping_add_signed(by), width, out);

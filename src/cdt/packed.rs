@@ -3,7 +3,7 @@
 /// Packed numbers, by their width in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Packed<'a> {
-    One(&'a [u8]),
+    One(&'a [[u8; 1]]),
     Two(&'a [[u8; 2]]),
     Four(&'a [[u8; 4]]),
 }
@@ -11,18 +11,13 @@ pub(super) enum Packed<'a> {
 impl<'a> Packed<'a> {
     /// Takes all of `data` as numbers of a width; `None` if they do not fill it.
     pub(super) fn of(width: usize, data: &'a [u8]) -> Option<Self> {
-        match width {
-            1 => Some(Self::One(data)),
-            2 => match data.as_chunks() {
-                (numbers, []) => Some(Self::Two(numbers)),
-                _ => None,
-            },
-            4 => match data.as_chunks() {
-                (numbers, []) => Some(Self::Four(numbers)),
-                _ => None,
-            },
-            _ => None,
-        }
+        let packed = match width {
+            1 => Self::One(data.as_chunks().0),
+            2 => Self::Two(data.as_chunks().0),
+            4 => Self::Four(data.as_chunks().0),
+            _ => return None,
+        };
+        (packed.len() * width == data.len()).then_some(packed)
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -36,7 +31,7 @@ impl<'a> Packed<'a> {
     #[inline]
     pub(super) fn load(&self, at: usize) -> Option<usize> {
         match self {
-            Self::One(numbers) => numbers.get(at).map(|number| usize::from(*number)),
+            Self::One(numbers) => numbers.get(at).map(|[number]| usize::from(*number)),
             Self::Two(numbers) => numbers
                 .get(at)
                 .map(|number| usize::from(u16::from_le_bytes(*number))),

@@ -48,107 +48,86 @@ bitflags! {
     }
 }
 
-/// The form of lists that writes create, and the conditions under which writes are refused.
-///
-/// Order and persisted index apply at creation only: they never convert an existing list.
-///
-/// ```
-/// use spikelet::{ListOrder, ListPolicy, ListWriteFlags};
-///
-/// // A sorted set that finds its elements in O(log N).
-/// let set = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL)
-///     .persist_index(true);
-/// # let _ = set;
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListPolicy {
-    order: ListOrder,
-    write_flags: ListWriteFlags,
-    persist_index: bool,
+macro_rules! policies {
+    ($($(#[$doc:meta])* $policy:ident($order:ident, $flags:ident) $what:literal $(#[$persisting:meta])*;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $policy {
+            order: $order,
+            write_flags: $flags,
+            persist_index: bool,
+        }
+
+        impl $policy {
+            /// Makes a policy with the given order and flags, without persisted index.
+            #[must_use]
+            pub const fn new(order: $order, write_flags: $flags) -> Self {
+                Self {
+                    order,
+                    write_flags,
+                    persist_index: false,
+                }
+            }
+
+            $(#[$persisting])*
+            #[must_use]
+            pub const fn persist_index(mut self, persist_index: bool) -> Self {
+                self.persist_index = persist_index;
+                self
+            }
+
+            pub(crate) const fn write_flags(&self) -> $flags {
+                self.write_flags
+            }
+
+            #[doc = concat!("Returns the flags of a ", $what, " created by this policy.")]
+            pub(crate) const fn create_flags(&self) -> u8 {
+                let persists = if self.persist_index { FLAG_PERSIST_INDEX } else { 0 };
+                self.order.flags() | persists
+            }
+        }
+    )*};
 }
 
-impl ListPolicy {
-    /// Makes a policy with the given order and flags, without persisted index.
-    #[must_use]
-    pub const fn new(order: ListOrder, write_flags: ListWriteFlags) -> Self {
-        Self {
-            order,
-            write_flags,
-            persist_index: false,
-        }
-    }
-
+policies! {
+    /// The form of lists that writes create, and the conditions under which writes are refused.
+    ///
+    /// Order and persisted index apply at creation only: they never convert an existing list.
+    ///
+    /// ```
+    /// use spikelet::{ListOrder, ListPolicy, ListWriteFlags};
+    ///
+    /// // A sorted set that finds its elements in O(log N).
+    /// let set = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL)
+    ///     .persist_index(true);
+    /// # let _ = set;
+    /// ```
+    ListPolicy(ListOrder, ListWriteFlags) "list"
     /// Makes new lists persist the offsets of their elements: access by position then takes one
     /// load, and a search in an ordered list O(log N). Costs up to 4 bytes an element, and next to
     /// nothing if neighbours have the same encoded length. Default: false.
-    #[must_use]
-    pub const fn persist_index(mut self, persist_index: bool) -> Self {
-        self.persist_index = persist_index;
-        self
-    }
+    ;
 
-    pub(crate) const fn order(&self) -> ListOrder {
-        self.order
-    }
-
-    pub(crate) const fn write_flags(&self) -> ListWriteFlags {
-        self.write_flags
-    }
-
-    /// Returns the flags of a list created by this policy.
-    pub(crate) const fn create_flags(&self) -> u8 {
-        with_index(self.order.flags(), self.persist_index)
-    }
-}
-
-/// The form of maps that writes create, and the conditions under which writes are refused.
-///
-/// Order and persisted index apply at creation only: they never convert an existing map.
-///
-/// ```
-/// use spikelet::{MapOrder, MapPolicy, MapWriteFlags};
-///
-/// // A leaderboard: found by name and by score in O(log N).
-/// let scores = MapPolicy::new(MapOrder::KeyValueOrdered, MapWriteFlags::empty()).persist_index(true);
-/// # let _ = scores;
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MapPolicy {
-    order: MapOrder,
-    write_flags: MapWriteFlags,
-    persist_index: bool,
-}
-
-impl MapPolicy {
-    /// Makes a policy with the given order and flags, without persisted index.
-    #[must_use]
-    pub const fn new(order: MapOrder, write_flags: MapWriteFlags) -> Self {
-        Self {
-            order,
-            write_flags,
-            persist_index: false,
-        }
-    }
-
+    /// The form of maps that writes create, and the conditions under which writes are refused.
+    ///
+    /// Order and persisted index apply at creation only: they never convert an existing map.
+    ///
+    /// ```
+    /// use spikelet::{MapOrder, MapPolicy, MapWriteFlags};
+    ///
+    /// // A leaderboard: found by name and by score in O(log N).
+    /// let scores = MapPolicy::new(MapOrder::KeyValueOrdered, MapWriteFlags::empty()).persist_index(true);
+    /// # let _ = scores;
+    /// ```
+    MapPolicy(MapOrder, MapWriteFlags) "map"
     /// Makes new maps persist the offsets of their entries: a search by key then takes O(log N),
     /// and, if the map is ordered by key and value, a search by value or rank, too. Costs up to 4
     /// bytes an entry, and up to 4 more for the order of values. Default: false.
-    #[must_use]
-    pub const fn persist_index(mut self, persist_index: bool) -> Self {
-        self.persist_index = persist_index;
-        self
-    }
-
-    pub(crate) const fn write_flags(&self) -> MapWriteFlags {
-        self.write_flags
-    }
-
-    /// Returns the flags of a map created by this policy.
-    pub(crate) const fn create_flags(&self) -> u8 {
-        with_index(self.order.flags(), self.persist_index)
-    }
+    ;
 }
 
-const fn with_index(order: u8, persist: bool) -> u8 {
-    order | if persist { FLAG_PERSIST_INDEX } else { 0 }
+impl ListPolicy {
+    pub(crate) const fn order(&self) -> ListOrder {
+        self.order
+    }
 }

@@ -1,13 +1,19 @@
 //! Ranges of positions from arguments: negative positions count from the end, ranges are clipped.
 
-/// Returns the position that `index` denotes among `len`; a negative index counts from the end.
-pub(crate) fn resolve(len: u32, index: i64) -> Option<u32> {
-    let from_front = if index < 0 {
-        index.saturating_add(i64::from(len))
+/// Returns an index that counts from the front. It may lie outside of `len` items.
+pub(super) const fn from_front(len: u32, index: i64) -> i64 {
+    if index < 0 {
+        index.saturating_add(len as i64)
     } else {
         index
-    };
-    u32::try_from(from_front).ok().filter(|at| *at < len)
+    }
+}
+
+/// Returns the position that `index` denotes among `len`; a negative index counts from the end.
+pub(crate) fn resolve(len: u32, index: i64) -> Option<u32> {
+    u32::try_from(from_front(len, index))
+        .ok()
+        .filter(|at| *at < len)
 }
 
 /// Returns the part of `len` items that begins at `start` and has at most `count` items: first
@@ -15,12 +21,7 @@ pub(crate) fn resolve(len: u32, index: i64) -> Option<u32> {
 ///
 /// A start before the beginning shortens the range; a start at or after the end selects nothing.
 pub(crate) fn clip(len: u32, start: i64, count: u64) -> (u32, u32) {
-    let from_front = if start < 0 {
-        start.saturating_add(i64::from(len))
-    } else {
-        start
-    };
-    clip_absolute(len, from_front, count)
+    clip_absolute(len, from_front(len, start), count)
 }
 
 /// Like [`clip`] for a start of `base + start`, where nothing counts from the end.

@@ -1,38 +1,23 @@
 //! The return types of operations on lists and maps.
 
-/// The result of an operation on selected elements of a list. [`ListReturnType::inverted`] selects
-/// all others instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ListReturnType {
-    /// No result at all.
-    None,
-    /// The positions of the elements.
-    Index,
-    /// Their positions, counted from the end.
-    ReverseIndex,
-    /// Their positions in the order of values.
-    Rank,
-    /// Their positions in the order of values, counted from the greatest.
-    ReverseRank,
-    /// Their number.
-    Count,
-    /// The elements themselves.
-    Values,
-    /// The first position, and their number.
-    IndexRange,
-    /// The first position, counted from the end, and their number.
-    ReverseIndexRange,
-    /// The lowest rank, and their number.
-    RankRange,
-    /// The lowest rank, counted from the greatest, and their number.
-    ReverseRankRange,
-    /// Whether any element is selected.
-    Exists,
-}
-
 macro_rules! return_types {
-    ($($(#[$doc:meta])* $kind:ident = $number:literal,)*) => {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal $($(#[$list_doc:meta])* as $list:ident)?,)*) => {
+        /// The result of an operation on selected elements of a list. [`ListReturnType::inverted`]
+        /// selects all others instead.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ListReturnType {
+            $($($(#[$list_doc])* $list,)?)*
+        }
+
+        impl ListReturnType {
+            const fn return_kind(self) -> ReturnKind {
+                match self {
+                    $($(Self::$list => ReturnKind::$kind,)?)*
+                }
+            }
+        }
+
         /// The result of an operation on selected entries of a map. [`MapReturnType::inverted`]
         /// selects all others instead.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,33 +41,57 @@ macro_rules! return_types {
 // With Aerospike's numbers.
 return_types! {
     /// No result at all.
-    None = 0,
+    None = 0
+    /// No result at all.
+    as None,
     /// Their positions in the order of keys.
-    Index = 1,
+    Index = 1
+    /// The positions of the elements.
+    as Index,
     /// Their positions in the order of keys, counted from the end.
-    ReverseIndex = 2,
+    ReverseIndex = 2
+    /// Their positions, counted from the end.
+    as ReverseIndex,
     /// Their positions in the order of values; keys break ties.
-    Rank = 3,
+    Rank = 3
+    /// Their positions in the order of values.
+    as Rank,
     /// Their positions in the order of values, counted from the greatest.
-    ReverseRank = 4,
+    ReverseRank = 4
+    /// Their positions in the order of values, counted from the greatest.
+    as ReverseRank,
     /// Their number.
-    Count = 5,
+    Count = 5
+    /// Their number.
+    as Count,
     /// The keys of the entries.
     Key = 6,
     /// The values of the entries.
-    Value = 7,
+    Value = 7
+    /// The elements themselves.
+    as Values,
     /// Keys and values: a map with its entries in the order of the selection.
     KeyValue = 8,
     /// The first position, and their number.
-    IndexRange = 9,
+    IndexRange = 9
+    /// The first position, and their number.
+    as IndexRange,
     /// The first position, counted from the end, and their number.
-    ReverseIndexRange = 10,
+    ReverseIndexRange = 10
+    /// The first position, counted from the end, and their number.
+    as ReverseIndexRange,
     /// The lowest rank, and their number.
-    RankRange = 11,
+    RankRange = 11
+    /// The lowest rank, and their number.
+    as RankRange,
     /// The lowest rank, counted from the greatest, and their number.
-    ReverseRankRange = 12,
+    ReverseRankRange = 12
+    /// The lowest rank, counted from the greatest, and their number.
+    as ReverseRankRange,
     /// Whether any entry is selected.
-    Exists = 13,
+    Exists = 13
+    /// Whether any element is selected.
+    as Exists,
     /// The entries, as an unordered map.
     UnorderedMap = 16,
     /// The entries, as a map ordered by key.
@@ -99,23 +108,6 @@ impl ListReturnType {
         ListReturn {
             kind: self,
             inverted: true,
-        }
-    }
-
-    const fn return_kind(self) -> ReturnKind {
-        match self {
-            Self::None => ReturnKind::None,
-            Self::Index => ReturnKind::Index,
-            Self::ReverseIndex => ReturnKind::ReverseIndex,
-            Self::Rank => ReturnKind::Rank,
-            Self::ReverseRank => ReturnKind::ReverseRank,
-            Self::Count => ReturnKind::Count,
-            Self::Values => ReturnKind::Value,
-            Self::IndexRange => ReturnKind::IndexRange,
-            Self::ReverseIndexRange => ReturnKind::ReverseIndexRange,
-            Self::RankRange => ReturnKind::RankRange,
-            Self::ReverseRankRange => ReturnKind::ReverseRankRange,
-            Self::Exists => ReturnKind::Exists,
         }
     }
 }

@@ -1,5 +1,10 @@
 //! Consecutive items of a list or map, by position and bytes.
 
+use std::ops::Range;
+
+use crate::call::CallError;
+use crate::value::CodecError;
+
 /// Consecutive items: their positions and their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ItemSegment {
@@ -10,13 +15,33 @@ pub(crate) struct ItemSegment {
 }
 
 impl ItemSegment {
-    /// Returns the empty segment in front of the item at a position.
-    pub(super) const fn gap(at: u32, start: usize) -> Self {
+    #[inline]
+    pub(super) const fn new(at: u32, count: u32, bytes: Range<usize>) -> Self {
         Self {
             at,
-            count: 0,
-            start,
-            end: start,
+            count,
+            start: bytes.start,
+            end: bytes.end,
         }
+    }
+
+    /// Returns items whose bytes an index has told, unless they are not within the content.
+    #[inline]
+    pub(super) const fn checked(
+        at: u32,
+        count: u32,
+        bytes: Range<usize>,
+        content: &[u8],
+    ) -> Result<Self, CallError> {
+        if bytes.start <= bytes.end && bytes.end <= content.len() {
+            Ok(Self::new(at, count, bytes))
+        } else {
+            Err(CallError::Stored(CodecError::BadIndex))
+        }
+    }
+
+    /// Returns the empty segment in front of the item at a position.
+    pub(super) const fn gap(at: u32, start: usize) -> Self {
+        Self::new(at, 0, start..start)
     }
 }

@@ -333,15 +333,12 @@ pub(super) fn is_short_and_sorted(view: &CollectionView<'_>) -> bool {
 fn run_of(view: &CollectionView<'_>, value: &[u8]) -> Result<SelectedPlaces, CallError> {
     let less = skip_while(view, view.content, 0, value, Ordering::Less)?;
     let equal = skip_while(view, less.rest, less.at, value, Ordering::Equal)?;
+    let (at, count) = (less.at, equal.at - less.at);
+    let bytes = view.content.len() - less.rest.len()..view.content.len() - equal.rest.len();
     Ok(SelectedPlaces::Row {
-        at: less.at,
-        count: equal.at - less.at,
-        segment: Some(ItemSegment {
-            at: less.at,
-            count: equal.at - less.at,
-            start: view.content.len() - less.rest.len(),
-            end: view.content.len() - equal.rest.len(),
-        }),
+        at,
+        count,
+        segment: Some(ItemSegment::new(at, count, bytes)),
     })
 }
 

@@ -1,48 +1,12 @@
-//! The common ground of lists and maps: both are rows of items, and differ only in the form of an
-//! item.
+//! The items of encoded lists and maps.
 
 use super::cost;
 use crate::value::msgpack::element_len;
-use crate::value::{
-    CodecError, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType,
-};
+use crate::value::{CodecError, FLAG_ORDERED, FLAG_VALUE_ORDERED};
 
-/// The form of the items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ItemShape {
-    /// The elements of a list.
-    List,
-    /// Keys with their values, in the order of the keys.
-    Map,
-}
+pub(crate) use crate::value::ItemShape;
 
 impl ItemShape {
-    /// Returns the type of a bin that holds it.
-    pub(crate) const fn kind(self) -> ParticleType {
-        match self {
-            Self::List => ParticleType::List,
-            Self::Map => ParticleType::Map,
-        }
-    }
-
-    /// Returns the shape of a value of this type, if it is a list or map.
-    pub(crate) const fn of_kind(kind: ParticleType) -> Option<Self> {
-        match kind {
-            ParticleType::List => Some(Self::List),
-            ParticleType::Map => Some(Self::Map),
-            _ => None,
-        }
-    }
-
-    /// Returns the shape of an encoded element, if it is a list or map.
-    pub(crate) fn of_element(element: &[u8]) -> Option<Self> {
-        match element.first() {
-            Some(0x90..=0x9f | 0xdc | 0xdd) => Some(Self::List),
-            Some(0x80..=0x8f | 0xde | 0xdf) => Some(Self::Map),
-            _ => None,
-        }
-    }
-
     /// Returns the length in bytes of the item at the front.
     #[inline]
     pub(super) fn item_len(self, bytes: &[u8]) -> Result<usize, CodecError> {
@@ -62,14 +26,6 @@ impl ItemShape {
                 let key = element_len(item).unwrap_or(item.len());
                 item.get(key..).unwrap_or_default()
             }
-        }
-    }
-
-    /// Returns the valid flags of this shape.
-    pub(super) const fn legal_flags(self) -> u8 {
-        match self {
-            Self::List => FLAG_ORDERED | FLAG_PERSIST_INDEX,
-            Self::Map => FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX,
         }
     }
 

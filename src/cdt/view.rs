@@ -30,11 +30,7 @@ pub(crate) struct CollectionView<'a> {
 impl<'a> CollectionView<'a> {
     /// Parses the head of a list or map. O(1).
     pub(crate) fn parse(shape: ItemShape, bytes: &'a [u8]) -> Result<Self, CallError> {
-        let head = match shape {
-            ItemShape::List => Container::list(bytes),
-            ItemShape::Map => Container::map(bytes),
-        };
-        let head = head.map_err(CallError::Stored)?;
+        let head = Container::of(shape, bytes).map_err(CallError::Stored)?;
         if head.count as usize > head.content.len() {
             return Err(CallError::Stored(CodecError::Truncated));
         }
@@ -113,16 +109,7 @@ impl<'a> CollectionView<'a> {
                 (start, walk.skip_to(end_at)?)
             }
         };
-        if start <= end && end <= self.content.len() {
-            Ok(ItemSegment {
-                at,
-                count,
-                start,
-                end,
-            })
-        } else {
-            Err(CallError::Stored(CodecError::BadIndex))
-        }
+        ItemSegment::checked(at, count, start..end, self.content)
     }
 
     /// Returns the start of an item if it is known without a walk. The position after the last item
@@ -208,12 +195,7 @@ impl ItemWalk<'_> {
         let start = self.start;
         let rest = self.content.get(start..).unwrap_or_default();
         let len = self.shape.item_len(rest).map_err(CallError::Stored)?;
-        let segment = ItemSegment {
-            at: self.at,
-            count: 1,
-            start,
-            end: start + len,
-        };
+        let segment = ItemSegment::new(self.at, 1, start..start + len);
         self.at += 1;
         self.start = segment.end;
         Ok(segment)

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Typed};
 use super::refusal::{ExpressionRefusal, refuse};
-use super::types::{ExpType, unify};
+use super::types::{ExpType, StaticType, unify};
 use crate::value::msgpack::{Token, TokenReader};
 
 /// Compiles operands that are expressions.
@@ -137,6 +137,31 @@ impl<'r, 'e> UncompiledOperands<'r, 'e> {
                 wanted.name()
             )),
         }
+    }
+
+    /// Takes two operands of these types.
+    pub(super) fn two(
+        &mut self,
+        compiler: &mut impl CompileOperand<'e>,
+        [first, second]: [ExpType; 2],
+    ) -> Result<[Node; 2], ExpressionRefusal> {
+        Ok([
+            self.operand(compiler, first)?,
+            self.operand(compiler, second)?,
+        ])
+    }
+
+    /// Returns the type that two of its parts have in common.
+    pub(super) fn unify(
+        &self,
+        parts: &str,
+        (a, b): (StaticType, StaticType),
+        remedy: &str,
+    ) -> Result<StaticType, ExpressionRefusal> {
+        unify(a, b).or_else(|(a, b)| {
+            let (a, b) = (a.name(), b.name());
+            self.refuse(&format!("its {parts} are {a} and {b}: {remedy}"))
+        })
     }
 
     /// Compiles all remaining operands, at least `least`, each of type `kind`.

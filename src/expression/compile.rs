@@ -12,7 +12,7 @@ use super::node::{
 };
 use super::pattern::Pattern;
 use super::refusal::{ExpressionRefusal, refuse};
-use super::types::{ExpType, StaticType, unify};
+use super::types::{ExpType, StaticType};
 use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
 use crate::call::nest_deeper_than;
@@ -30,11 +30,8 @@ pub(super) const MAX_DEPTH: u32 = 128;
 /// The most operations and literals, so that few bytes cannot become much memory.
 const MAX_NODES: u32 = 1 << 16;
 
-fn typed(node: Node, kind: ExpType) -> Typed {
-    Typed {
-        node,
-        kind: Some(kind),
-    }
+const fn typed(node: Node, kind: ExpType) -> Typed {
+    Typed::new(node, Some(kind))
 }
 
 /// A variable in scope at the compiler's position.
@@ -121,10 +118,8 @@ impl<'e> CompileOperand<'e> for Compiler<'e> {
             }
             Token::Array(count) => return self.operation(count, reader, depth),
         };
-        Ok(Typed {
-            kind: literal.kind(),
-            node: Node::Literal(literal),
-        })
+        let kind = literal.kind();
+        Ok(Typed::new(Node::Literal(literal), kind))
     }
 }
 
@@ -184,14 +179,8 @@ impl<'e> Compiler<'e> {
         use ExpType::{Bool, Float, Geo, Int, List, String};
         // Operands come from one reader: every arm takes them in the order of the encoding.
         match code {
-            code::UNKNOWN => Ok(Typed {
-                node: Node::Unknown,
-                kind: None,
-            }),
-            code::RESULT_REMOVE => Ok(Typed {
-                node: Node::Remove,
-                kind: None,
-            }),
+            code::UNKNOWN => Ok(Typed::new(Node::Unknown, None)),
+            code::RESULT_REMOVE => Ok(Typed::new(Node::Remove, None)),
             code::EQ => self.compare(ComparisonKind::Eq, arguments),
             code::NE => self.compare(ComparisonKind::Ne, arguments),
             code::GT => self.compare(ComparisonKind::Gt, arguments),
@@ -205,7 +194,7 @@ impl<'e> Compiler<'e> {
                 Ok(typed(Node::Matches(Box::new((pattern, text))), Bool))
             }
             code::GEO => {
-                let operands = [arguments.operand(self, Geo)?, arguments.operand(self, Geo)?];
+                let operands = arguments.two(self, [Geo, Geo])?;
                 let known = operands.each_ref().map(known_geometry);
                 let node = GeoNode { operands, known };
                 Ok(typed(Node::Geo(Box::new(node)), Bool))
@@ -244,10 +233,7 @@ impl<'e> Compiler<'e> {
             code::RSCAN => self.scan(Scan::Right, arguments),
             code::ABS => {
                 let Typed { node, kind } = arguments.number(self)?;
-                Ok(Typed {
-                    node: Node::Unary(Unary::Abs, Box::new(node)),
-                    kind,
-                })
+                Ok(Typed::new(Node::Unary(Unary::Abs, Box::new(node)), kind))
             }
             code::FLOOR => self.unary(Unary::Floor, Float, Float, arguments),
             code::CEIL => self.unary(Unary::Ceil, Float, Float, arguments),
@@ -329,18 +315,13 @@ impl<'e> Compiler<'e> {
         arguments: &mut UncompiledOperands<'_, 'e>,
     ) -> Result<Typed, ExpressionRefusal> {
         let (a, b) = (arguments.any(self)?, arguments.any(self)?);
-        match unify(a.kind, b.kind) {
-            Ok(Some(kind @ (ExpType::Geo | ExpType::Hll))) => {
+        match arguments.unify("sides", (a.kind, b.kind), "both must have one type")? {
+            Some(kind @ (ExpType::Geo | ExpType::Hll)) => {
                 arguments.refuse(&format!("values of type {} have no order", kind.name()))
             }
-            Ok(kind) => Ok(typed(
+            kind => Ok(typed(
                 Node::Compare(comparison, kind, Box::new([a.node, b.node])),
                 ExpType::Bool,
-            )),
-            Err((a, b)) => arguments.refuse(&format!(
-                "{} and {} are compared: both sides must have one type",
-                a.name(),
-                b.name()
             )),
         }
     }
@@ -355,22 +336,14 @@ impl<'e> Compiler<'e> {
         let mut operands = vec![node];
         while arguments.left() > 0 {
             let operand = arguments.number(self)?;
-            kind = match unify(kind, operand.kind) {
-                Ok(kind) => kind,
-                Err((a, b)) => {
-                    return arguments.refuse(&format!(
-                        "its operands are {} and {}: convert with to_int or to_float",
-                        a.name(),
-                        b.name()
-                    ));
-                }
-            };
+            kind = arguments.unify(
+                "operands",
+                (kind, operand.kind),
+                "convert with to_int or to_float",
+            )?;
             operands.push(operand.node);
         }
-        Ok(Typed {
-            node: Node::Fold(operation, operands.into()),
-            kind,
-        })
+        Ok(Typed::new(Node::Fold(operation, operands.into()), kind))
     }
 
     fn fold_ints(
@@ -399,10 +372,7 @@ impl<'e> Compiler<'e> {
         kind: ExpType,
         arguments: &mut UncompiledOperands<'_, 'e>,
     ) -> Result<Typed, ExpressionRefusal> {
-        let operands = [
-            arguments.operand(self, kind)?,
-            arguments.operand(self, kind)?,
-        ];
+        let operands = arguments.two(self, [kind, kind])?;
         Ok(typed(Node::Binary(operation, Box::new(operands)), kind))
     }
 
@@ -411,10 +381,7 @@ impl<'e> Compiler<'e> {
         scan: Scan,
         arguments: &mut UncompiledOperands<'_, 'e>,
     ) -> Result<Typed, ExpressionRefusal> {
-        let operands = [
-            arguments.operand(self, ExpType::Int)?,
-            arguments.operand(self, ExpType::Bool)?,
-        ];
+        let operands = arguments.two(self, [ExpType::Int, ExpType::Bool])?;
         Ok(typed(Node::Scan(scan, Box::new(operands)), ExpType::Int))
     }
 
@@ -449,22 +416,10 @@ impl<'e> Compiler<'e> {
                 nodes.push(arguments.operand(self, ExpType::Bool)?);
             }
             let value = arguments.any(self)?;
-            kind = match unify(kind, value.kind) {
-                Ok(kind) => kind,
-                Err((a, b)) => {
-                    return arguments.refuse(&format!(
-                        "its values are {} and {}: all must have one type",
-                        a.name(),
-                        b.name()
-                    ));
-                }
-            };
+            kind = arguments.unify("values", (kind, value.kind), "all must have one type")?;
             nodes.push(value.node);
         }
-        Ok(Typed {
-            node: Node::Cond(nodes.into()),
-            kind,
-        })
+        Ok(Typed::new(Node::Cond(nodes.into()), kind))
     }
 
     fn var(
@@ -480,10 +435,7 @@ impl<'e> Compiler<'e> {
             return arguments.refuse(&format!("\"{}\" is not defined", shown(name)));
         };
         match variable.kind {
-            Some(kind) => Ok(Typed {
-                node: Node::Var(at),
-                kind,
-            }),
+            Some(kind) => Ok(Typed::new(Node::Var(at), kind)),
             None => arguments.refuse(&format!("\"{}\" is used to define itself", shown(name))),
         }
     }
@@ -519,10 +471,7 @@ impl<'e> Compiler<'e> {
         nodes.push(node);
         self.variables = self.variables.max(self.visible.len());
         self.visible.truncate(first);
-        Ok(Typed {
-            node: Node::Let(first, nodes.into()),
-            kind,
-        })
+        Ok(Typed::new(Node::Let(first, nodes.into()), kind))
     }
 }
 

@@ -7,16 +7,15 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::compile::compile;
-use super::executor::{self, CallChange};
 use super::node::{Builtin, CallNode, ComparisonKind, Fold, GeoNode, MapPart, Node, Program};
 use super::numbers;
-use super::path::{Element, ElementProgram};
+use super::path::Element;
 use super::scope::Scope;
 use super::systems;
 use super::types::{ExpType, StaticType};
 use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
-use crate::call::{CallError, CallReply, CallSystem, Payload};
+use crate::call::CallError;
 use crate::geo::Geometry;
 use crate::value::msgpack::{TokenReader, write_array_header};
 use crate::value::{Container, ParticleType, ValueRef, order};
@@ -24,17 +23,12 @@ use crate::value::{Container, ParticleType, ValueRef, order};
 impl Program {
     /// Evaluates the expression on a record; `None` means unknown.
     pub(super) fn evaluate<'a>(&'a self, scope: Scope<'a>) -> Option<ExpValue<'a>> {
-        self.evaluate_on(scope, Element::default())
+        self.run(scope, Element::default()).eval(&self.root)
     }
 
     /// Evaluates the expression as a truth value; `None` means unknown or another type.
     pub(super) fn is_true<'a>(&'a self, scope: Scope<'a>) -> Option<bool> {
         self.run(scope, Element::default()).bool(&self.root)
-    }
-
-    /// Evaluates the expression for an element that a path has reached.
-    fn evaluate_on<'a>(&'a self, scope: Scope<'a>, element: Element<'a>) -> Option<ExpValue<'a>> {
-        self.run(scope, element).eval(&self.root)
     }
 
     fn run<'a>(&self, scope: Scope<'a>, element: Element<'a>) -> Evaluator<'a> {
@@ -47,38 +41,18 @@ impl Program {
             },
         }
     }
-}
 
-impl ElementProgram for Program {
-    fn compile(bytes: &[u8]) -> Result<Self, CallError> {
+    /// Compiles an expression that is evaluated on elements: a level's condition, or an element's
+    /// replacement.
+    pub(super) fn compile(bytes: &[u8]) -> Result<Self, CallError> {
         compile(bytes).map_err(|why| CallError::parameter(format!("expression: {why}")))
     }
 
-    fn kind(&self) -> StaticType {
-        self.kind
+    /// Returns the value for an element; `None`: unknown. The expression sees the element, not the
+    /// record.
+    pub(super) fn value_for<'a>(&'a self, element: Element<'a>) -> Option<ExpValue<'a>> {
+        self.run(Scope::default(), element).eval(&self.root)
     }
-
-    fn value_for<'a>(&'a self, element: Element<'a>) -> Option<ExpValue<'a>> {
-        self.evaluate_on(Scope::default(), element)
-    }
-}
-
-/// Executes a call of an operation that reads a bin.
-pub(crate) fn read_call<'a>(
-    system: CallSystem,
-    payload: Payload<'a>,
-    current: (ParticleType, &'a [u8]),
-) -> Result<CallReply<'a>, CallError> {
-    executor::read::<Program>(system, payload, current)
-}
-
-/// Executes a call of an operation that changes a bin, or creates it if `current` is `None`.
-pub(crate) fn modify_call<'a>(
-    system: CallSystem,
-    payload: Payload<'a>,
-    current: Option<(ParticleType, &'a [u8])>,
-) -> Result<(CallChange<'a>, CallReply<'a>), CallError> {
-    executor::modify::<Program>(system, payload, current)
 }
 
 struct Evaluator<'a> {
@@ -349,7 +323,7 @@ impl<'a> Evaluator<'a> {
             encoded.extend_from_slice(after);
         }
         let on = self.eval(&node.on)?;
-        from_inside(systems::execute::<Program>(node, encoded, on)?, node.kind)
+        from_inside(systems::execute(node, encoded, on)?, node.kind)
     }
 }
 

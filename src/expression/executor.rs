@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::path::{ElementProgram, PathSelection, select};
+use super::path::{PathSelection, select};
 use crate::call::{CallError, CallReply, CallSystem, Payload};
 use crate::cdt::CollectionEdit;
 use crate::value::ParticleType;
@@ -27,15 +27,15 @@ pub(crate) enum CallChange<'a> {
     Value(ParticleType, Vec<u8>),
 }
 
-/// Executes a call that reads a value; `P` are the expressions of its path.
-pub(super) fn read<'a, P: ElementProgram>(
+/// Executes a call that reads a value.
+pub(crate) fn read<'a>(
     system: CallSystem,
     payload: Payload<'a>,
     current: (ParticleType, &'a [u8]),
 ) -> Result<CallReply<'a>, CallError> {
     match (system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
-            match select::<P>(current, path, flags, apply, false)? {
+            match select(current, path, flags, apply, false)? {
                 PathSelection::Reply(reply) => Ok(reply),
                 PathSelection::Applied(..) => Ok(CallReply::Nil),
             }
@@ -48,7 +48,7 @@ pub(super) fn read<'a, P: ElementProgram>(
 }
 
 /// Executes a call that changes a value, or creates it if `current` is `None`.
-pub(super) fn modify<'a, P: ElementProgram>(
+pub(crate) fn modify<'a>(
     system: CallSystem,
     payload: Payload<'a>,
     current: Option<(ParticleType, &'a [u8])>,
@@ -56,7 +56,7 @@ pub(super) fn modify<'a, P: ElementProgram>(
     match (system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             let current = current.unwrap_or((ParticleType::Null, &[]));
-            Ok(match select::<P>(current, path, flags, apply, true)? {
+            Ok(match select(current, path, flags, apply, true)? {
                 PathSelection::Reply(reply) => (CallChange::None, reply),
                 PathSelection::Applied(kind, value) => {
                     (CallChange::Value(kind, value), CallReply::Nil)

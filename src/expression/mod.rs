@@ -51,8 +51,7 @@ use crate::{Error, Result, base64};
 pub use operation::{ExpReadFlags, ExpWriteFlags};
 pub use types::ExpType;
 
-pub(crate) use eval::{modify_call, read_call};
-pub(crate) use executor::CallChange;
+pub(crate) use executor::{CallChange, modify as modify_call, read as read_call};
 pub(crate) use operation::{EvaluatedWrite, Evaluation};
 pub(crate) use scope::{BinSource, RecordFacts, Scope};
 

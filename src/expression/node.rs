@@ -30,6 +30,12 @@ pub(super) struct Typed {
     pub(super) kind: StaticType,
 }
 
+impl Typed {
+    pub(super) const fn new(node: Node, kind: StaticType) -> Self {
+        Self { node, kind }
+    }
+}
+
 /// One operation and its operands.
 #[derive(Debug)]
 pub(super) enum Node {

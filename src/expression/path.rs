@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use super::types::{ExpType, StaticType};
+use super::node::Program;
+use super::types::ExpType;
 use super::value::ExpValue;
 use crate::call::level::{
     AND, BY_EXPRESSION, BY_INDEX, BY_KEY, BY_KEYS, BY_RANK, BY_VALUE, IN_LIST, IN_MAP, SELECTOR,
@@ -17,7 +18,7 @@ use crate::value::msgpack::{Token, TokenReader};
 use crate::value::order::{compare, compare_lookups};
 use crate::value::{
     CodecError, Container, EncodePurpose, FLAG_PERSIST_INDEX, ParticleType, Spans, from_wire,
-    write_list_head, write_map_head,
+    write_head,
 };
 
 /// The most levels: Aerospike's limit.
@@ -36,19 +37,6 @@ pub(super) struct Element<'a> {
     pub(super) index: Option<i64>,
 }
 
-/// An expression evaluated on an element: a level's condition, or an element's replacement. It sees
-/// the element, not the record.
-pub(super) trait ElementProgram: Sized {
-    /// Compiles its encoded form.
-    fn compile(bytes: &[u8]) -> Result<Self, CallError>;
-
-    /// The type of its value; `None` if it is always unknown.
-    fn kind(&self) -> StaticType;
-
-    /// The value for an element; `None`: unknown.
-    fn value_for<'a>(&'a self, element: Element<'a>) -> Option<ExpValue<'a>>;
-}
-
 /// The use of the elements that a path reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathOutput {
@@ -62,15 +50,15 @@ enum PathOutput {
 }
 
 /// One level of a path.
-struct PathLevel<'a, P> {
-    by: StepSelector<'a, P>,
+struct PathLevel<'a> {
+    by: StepSelector<'a>,
     /// The shape that the level accepts; `None` accepts lists and maps.
     only: Option<ItemShape>,
-    and: Option<P>,
+    and: Option<Program>,
 }
 
 /// How a level chooses elements.
-enum StepSelector<'a, P> {
+enum StepSelector<'a> {
     Index(i64),
     Rank(i64),
     Key(Cow<'a, [u8]>),
@@ -78,7 +66,7 @@ enum StepSelector<'a, P> {
     Keys(Vec<Cow<'a, [u8]>>),
     Value(Cow<'a, [u8]>),
     All,
-    Matching(P),
+    Matching(Program),
 }
 
 /// The result of a selection.
@@ -89,7 +77,7 @@ pub(crate) enum PathSelection {
 }
 
 /// Executes a selection on a list or map. `writes` permits changes.
-pub(super) fn select<P: ElementProgram>(
+pub(super) fn select(
     (kind, bytes): (ParticleType, &[u8]),
     path: Path<'_>,
     flags: i64,
@@ -102,7 +90,7 @@ pub(super) fn select<P: ElementProgram>(
             operation: "a selection by a path",
         });
     }
-    let levels = levels::<P>(path)?;
+    let levels = levels(path)?;
     let what = match flags & WHAT {
         0 => PathOutput::Tree,
         1 => PathOutput::Values,
@@ -118,7 +106,7 @@ pub(super) fn select<P: ElementProgram>(
     };
     // Before the walk: a malformed expression is refused even if nothing is selected.
     let apply = match (what, apply) {
-        (PathOutput::Apply, Some(apply)) => Some(P::compile(apply)?),
+        (PathOutput::Apply, Some(apply)) => Some(Program::compile(apply)?),
         (PathOutput::Apply, None) => {
             return Err(CallError::parameter(
                 "a selection that changes something needs an expression",
@@ -163,7 +151,7 @@ pub(super) fn select<P: ElementProgram>(
     }
 }
 
-fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>, CallError> {
+fn levels(mut path: Path<'_>) -> Result<Vec<PathLevel<'_>>, CallError> {
     if path.levels() > MAX_LEVELS {
         return Err(CallError::parameter(format!(
             "a path of {} levels: at most {MAX_LEVELS} are possible",
@@ -171,7 +159,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>
         )));
     }
     let trust = path.trust();
-    let mut levels: Vec<PathLevel<'_, P>> = Vec::new();
+    let mut levels: Vec<PathLevel<'_>> = Vec::new();
     while let Some((kind, value)) = path.next()? {
         if kind & AND != 0 {
             let previous = levels.last_mut().filter(|level| {
@@ -185,9 +173,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>
                 ));
             };
             // A further condition that is always true changes nothing.
-            if let LevelFilter::Program(program) = condition(value)? {
-                previous.and = Some(program);
-            }
+            previous.and = condition(value)?;
             continue;
         }
         let by = match kind & SELECTOR {
@@ -196,10 +182,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>
             BY_KEY => StepSelector::Key(normal(value, EncodePurpose::Lookup, trust)?),
             BY_VALUE => StepSelector::Value(normal(value, EncodePurpose::Lookup, trust)?),
             BY_KEYS => StepSelector::Keys(keys(value, trust)?),
-            BY_EXPRESSION => match condition(value)? {
-                LevelFilter::Always => StepSelector::All,
-                LevelFilter::Program(program) => StepSelector::Matching(program),
-            },
+            BY_EXPRESSION => condition(value)?.map_or(StepSelector::All, StepSelector::Matching),
             _ => return Err(unknown_level(kind)),
         };
         let only = match kind & !SELECTOR {
@@ -243,21 +226,16 @@ fn keys(value: &[u8], trust: crate::call::Trust) -> Result<Vec<Cow<'_, [u8]>>, C
     Ok(keys)
 }
 
-enum LevelFilter<P> {
-    Always,
-    Program(P),
-}
-
-fn condition<P: ElementProgram>(value: &[u8]) -> Result<LevelFilter<P>, CallError> {
+fn condition(value: &[u8]) -> Result<Option<Program>, CallError> {
     match TokenReader::new(value)
         .token()
         .map_err(CallError::Argument)?
     {
-        Token::Bool(true) => Ok(LevelFilter::Always),
+        Token::Bool(true) => Ok(None),
         Token::Array(_) => {
-            let program = P::compile(value)?;
-            match program.kind() {
-                None | Some(ExpType::Bool) => Ok(LevelFilter::Program(program)),
+            let program = Program::compile(value)?;
+            match program.kind {
+                None | Some(ExpType::Bool) => Ok(Some(program)),
                 Some(other) => Err(CallError::parameter(format!(
                     "a condition of a path must be true or false, this is a {}",
                     other.name()
@@ -271,18 +249,18 @@ fn condition<P: ElementProgram>(value: &[u8]) -> Result<LevelFilter<P>, CallErro
 }
 
 /// The walk over nested lists and maps.
-struct PathWalk<'p, P> {
+struct PathWalk<'p> {
     what: PathOutput,
     no_fail: bool,
-    apply: Option<&'p P>,
+    apply: Option<&'p Program>,
     out: Vec<u8>,
     /// Number of elements in a flat result.
     leaves: u32,
 }
 
-impl<P: ElementProgram> PathWalk<'_, P> {
+impl PathWalk<'_> {
     /// Walks over the list or map in `bytes`, along the remaining levels.
-    fn container(&mut self, bytes: &[u8], levels: &[PathLevel<'_, P>]) -> Result<(), CallError> {
+    fn container(&mut self, bytes: &[u8], levels: &[PathLevel<'_>]) -> Result<(), CallError> {
         let Some((level, below)) = levels.split_first() else {
             return Ok(());
         };
@@ -356,7 +334,7 @@ impl<P: ElementProgram> PathWalk<'_, P> {
         &mut self,
         element: &Element<'_>,
         is_chosen: bool,
-        below: &[PathLevel<'_, P>],
+        below: &[PathLevel<'_>],
     ) -> Result<bool, CallError> {
         let (key, value) = (
             element.key.unwrap_or_default(),
@@ -431,7 +409,7 @@ impl<P: ElementProgram> PathWalk<'_, P> {
     }
 }
 
-impl<P: ElementProgram> PathLevel<'_, P> {
+impl PathLevel<'_> {
     /// Returns the position of the item that the level chooses by position or rank, if it does.
     fn chosen(&self, view: &CollectionView<'_>) -> Result<Option<u32>, CallError> {
         match self.by {
@@ -467,7 +445,7 @@ impl<P: ElementProgram> PathLevel<'_, P> {
 }
 
 /// Returns whether a condition holds for an element; `None` means unknown.
-fn holds<P: ElementProgram>(program: &P, element: &Element<'_>) -> Option<bool> {
+fn holds(program: &Program, element: &Element<'_>) -> Option<bool> {
     program.value_for(*element)?.as_bool()
 }
 
@@ -480,11 +458,7 @@ fn put_head(
     out: &mut Vec<u8>,
 ) -> Result<(), CallError> {
     let mut head = Vec::new();
-    match shape {
-        ItemShape::List => write_list_head(count as usize, flags, &mut head),
-        ItemShape::Map => write_map_head(count as usize, flags, &mut head),
-    }
-    .map_err(CallError::Stored)?;
+    write_head(shape, count as usize, flags, &mut head).map_err(CallError::Stored)?;
     out.splice(start..start, head);
     Ok(())
 }

@@ -3,7 +3,6 @@
 use super::Expression;
 use super::operation::Evaluation;
 use crate::call::CallError;
-use crate::value::CodecError;
 use crate::value::msgpack::{Token, TokenReader};
 
 impl Evaluation {
@@ -30,12 +29,10 @@ impl Evaluation {
                 }
             },
         };
-        match reader.rest().len() {
-            0 => Ok(Self {
-                expression: Expression::of_encoded(expression.into()),
-                flags,
-            }),
-            left => Err(CallError::Argument(CodecError::TrailingBytes(left))),
-        }
+        reader.end().map_err(CallError::Argument)?;
+        Ok(Self {
+            expression: Expression::of_encoded(expression.into()),
+            flags,
+        })
     }
 }

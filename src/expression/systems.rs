@@ -6,7 +6,6 @@ use super::arguments::{CompileOperand, UncompiledOperands};
 use super::code::CALL_MODIFIES;
 use super::executor::{self, CallChange};
 use super::node::{CallNode, Node};
-use super::path::ElementProgram;
 use super::refusal::{ExpressionRefusal, refuse};
 use super::types::ExpType;
 use super::value::ExpValue;
@@ -164,48 +163,44 @@ fn text(error: CodecError) -> ExpressionRefusal {
     error.to_string().into()
 }
 
-/// Executes a call on a value; `P` are the expressions of its path. Returns `None`, the unknown
+/// Executes a call on a value. Returns `None`, the unknown
 /// value, also if the call fails or does not apply.
-pub(super) fn execute<'a, P: ElementProgram>(
+pub(super) fn execute<'a>(
     node: &CallNode,
     call: Cow<'a, [u8]>,
     on: ExpValue<'a>,
 ) -> Option<ExpValue<'a>> {
     if node.modifies {
-        return modify::<P>(node, &call, on);
+        return modify(node, &call, on);
     }
     let ExpValue::Bytes(kind, bytes) = on else {
         return None;
     };
     let kind = kind.particle();
     match (call, bytes) {
-        (Cow::Borrowed(call), Cow::Borrowed(bytes)) => read::<P>(node, call, (kind, bytes)),
-        (call, bytes) => read::<P>(node, &call, (kind, &bytes)).map(ExpValue::into_owned),
+        (Cow::Borrowed(call), Cow::Borrowed(bytes)) => read(node, call, (kind, bytes)),
+        (call, bytes) => read(node, &call, (kind, &bytes)).map(ExpValue::into_owned),
     }
 }
 
-fn read<'a, P: ElementProgram>(
+fn read<'a>(
     node: &CallNode,
     call: &'a [u8],
     current: (ParticleType, &'a [u8]),
 ) -> Option<ExpValue<'a>> {
     let payload = Payload::parse(call, node.trust).ok()?;
-    ExpValue::of_reply(executor::read::<P>(node.system, payload, current).ok()?)
+    ExpValue::of_reply(executor::read(node.system, payload, current).ok()?)
 }
 
 /// Returns the value that a modifying call turns `on` into.
-fn modify<'a, P: ElementProgram>(
-    node: &CallNode,
-    call: &[u8],
-    on: ExpValue<'a>,
-) -> Option<ExpValue<'a>> {
+fn modify<'a>(node: &CallNode, call: &[u8], on: ExpValue<'a>) -> Option<ExpValue<'a>> {
     let current = match &on {
         ExpValue::Nil => None,
         ExpValue::Bytes(kind, bytes) => Some((kind.particle(), &**bytes)),
         _ => return None,
     };
     let payload = Payload::parse(call, node.trust).ok()?;
-    let written = match executor::modify::<P>(node.system, payload, current).ok()?.0 {
+    let written = match executor::modify(node.system, payload, current).ok()?.0 {
         CallChange::None => None,
         CallChange::Edited(edit) => Some((edit.kind(), edit.to_bytes())),
         CallChange::Value(kind, bytes) => Some((kind, bytes)),

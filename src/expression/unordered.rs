@@ -1,7 +1,7 @@
 //! Detects unordered maps, which cannot be compared (semantics.md#expressions-comparison).
 
 use crate::value::msgpack::{Token, TokenReader};
-use crate::value::{Container, FLAG_ORDERED};
+use crate::value::{Container, FLAG_ORDERED, ItemShape};
 
 /// Returns whether an encoded value is, or contains at any depth, a map not ordered by key.
 /// Malformed bytes count as one. O(elements), without recursion.
@@ -15,7 +15,7 @@ pub(super) fn holds_unordered_map(value: &[u8]) -> bool {
         // extensions or nil.
         match reader.token() {
             Ok(Token::Array(count)) => left += u64::from(count),
-            Ok(Token::Map(count)) => match Container::of_map(count, reader) {
+            Ok(Token::Map(count)) => match Container::read(ItemShape::Map, count, reader) {
                 Ok(map) if map.flags & FLAG_ORDERED != 0 => left += 2 * u64::from(count),
                 _ => return true,
             },

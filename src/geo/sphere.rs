@@ -9,47 +9,35 @@ pub(crate) struct Point(Vector);
 
 /// A vector from the centre of the sphere.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Vector {
-    x: f64,
-    y: f64,
-    z: f64,
-}
+struct Vector([f64; 3]);
 
 /// The point from which rings are judged. Any point that is on no real border would do; this one is
 /// in the sea.
-const REFERENCE: Vector = Vector {
-    x: 0.309_421_010_899_252_45,
-    y: -0.191_738_728_906_184_2,
-    z: 0.931_394_061_529_020_8,
-};
+const REFERENCE: Vector = Vector([
+    0.309_421_010_899_252_45,
+    -0.191_738_728_906_184_2,
+    0.931_394_061_529_020_8,
+]);
 
 impl Vector {
-    fn dot(self, other: Self) -> f64 {
-        self.x * other.x + self.y * other.y + self.z * other.z
+    fn dot(self, Self([x, y, z]): Self) -> f64 {
+        let Self([a, b, c]) = self;
+        a * x + b * y + c * z
     }
 
-    fn cross(self, other: Self) -> Self {
-        Self {
-            x: self.y * other.z - self.z * other.y,
-            y: self.z * other.x - self.x * other.z,
-            z: self.x * other.y - self.y * other.x,
-        }
+    fn cross(self, Self([x, y, z]): Self) -> Self {
+        let Self([a, b, c]) = self;
+        Self([b * z - c * y, c * x - a * z, a * y - b * x])
     }
 
-    fn plus(self, other: Self) -> Self {
-        Self {
-            x: self.x + other.x,
-            y: self.y + other.y,
-            z: self.z + other.z,
-        }
+    fn plus(self, Self([x, y, z]): Self) -> Self {
+        let Self([a, b, c]) = self;
+        Self([a + x, b + y, c + z])
     }
 
-    fn minus(self, other: Self) -> Self {
-        Self {
-            x: self.x - other.x,
-            y: self.y - other.y,
-            z: self.z - other.z,
-        }
+    fn minus(self, Self([x, y, z]): Self) -> Self {
+        let Self([a, b, c]) = self;
+        Self([a - x, b - y, c - z])
     }
 
     fn len(self) -> f64 {
@@ -61,27 +49,23 @@ impl Point {
     pub(super) fn from_degrees(longitude: f64, latitude: f64) -> Self {
         let (sin_longitude, cos_longitude) = longitude.to_radians().sin_cos();
         let (sin_latitude, cos_latitude) = latitude.to_radians().sin_cos();
-        Self(Vector {
-            x: cos_latitude * cos_longitude,
-            y: cos_latitude * sin_longitude,
-            z: sin_latitude,
-        })
+        Self(Vector([
+            cos_latitude * cos_longitude,
+            cos_latitude * sin_longitude,
+            sin_latitude,
+        ]))
     }
 
     /// Returns the point in a direction from the centre of the sphere; the direction must not be
     /// the zero vector.
-    pub(super) fn towards([x, y, z]: [f64; 3]) -> Self {
-        let len = Vector { x, y, z }.len();
-        Self(Vector {
-            x: x / len,
-            y: y / len,
-            z: z / len,
-        })
+    pub(super) fn towards(direction: [f64; 3]) -> Self {
+        let len = Vector(direction).len();
+        Self(Vector(direction.map(|coordinate| coordinate / len)))
     }
 
     pub(super) const fn coordinates(self) -> [f64; 3] {
-        let Self(Vector { x, y, z }) = self;
-        [x, y, z]
+        let Self(Vector(coordinates)) = self;
+        coordinates
     }
 
     /// Returns the angle between two points at the centre of the sphere, in radians; exact also for

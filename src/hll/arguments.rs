@@ -8,7 +8,7 @@ use super::policy::HllWriteFlags;
 use super::sketch::Sketch;
 use crate::call::{CallArguments, CallError, PathCall};
 use crate::value::msgpack::{Token, TokenReader};
-use crate::value::{Container, EncodePurpose};
+use crate::value::{Container, EncodePurpose, ItemShape};
 
 /// The numbers of bits in a call. The bin's geometry supplies missing ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,8 @@ pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(HllModify<'a>, HllWrite
     let flags = if allowed.is_empty() {
         none
     } else {
-        write_flags(arguments, allowed)?
+        let both = HllWriteFlags::CREATE_ONLY | HllWriteFlags::UPDATE_ONLY;
+        arguments.flags(allowed, both)?
     };
     arguments.end()?;
     Ok((modify, flags))
@@ -159,7 +160,7 @@ fn number_of_bits(
 }
 
 fn elements<'a>(arguments: &mut CallArguments<'a>) -> Result<ScalarElements<'a>, CallError> {
-    let (count, elements) = arguments.items(EncodePurpose::Lookup, false)?;
+    let (count, elements) = arguments.items(EncodePurpose::Lookup, ItemShape::List)?;
     not_empty(count)?;
     let mut rest = TokenReader::new(&elements);
     for _ in 0..count {
@@ -219,12 +220,4 @@ fn not_empty(count: u32) -> Result<(), CallError> {
         )),
         _ => Ok(()),
     }
-}
-
-fn write_flags(
-    arguments: &mut CallArguments<'_>,
-    allowed: HllWriteFlags,
-) -> Result<HllWriteFlags, CallError> {
-    let both = HllWriteFlags::CREATE_ONLY | HllWriteFlags::UPDATE_ONLY;
-    arguments.flags(allowed, both)
 }

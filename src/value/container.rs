@@ -1,14 +1,7 @@
 //! The head of an encoded list or map: count, flags, index data, start of the elements.
 
-use super::CodecError;
 use super::msgpack::{EXT_SPECIAL, Token, TokenReader};
-
-/// The elements are kept in order (lists: by value, maps: by key).
-pub(crate) const FLAG_ORDERED: u8 = 0x01;
-/// A map is also ordered by value.
-pub(crate) const FLAG_VALUE_ORDERED: u8 = 0x02;
-/// The top-level container carries index data.
-pub(crate) const FLAG_PERSIST_INDEX: u8 = 0x10;
+use super::{CodecError, ItemShape, MAX_NESTING};
 
 /// The head of a container, parsed.
 #[derive(Clone, Copy, Debug)]
@@ -35,25 +28,17 @@ impl<'a> Container<'a> {
             [first @ 0x91..=0x9f, content @ ..] if matches!(content, [0..=0xc0, ..]) => {
                 Ok(Self::plain(u32::from(first & 0x0f), 0, content))
             }
-            _ => Self::any_list(bytes),
+            _ => Self::any(ItemShape::List, bytes),
         }
     }
 
-    const fn plain(count: u32, flags: u8, content: &'a [u8]) -> Self {
+    /// A head without index data.
+    pub(super) const fn plain(count: u32, flags: u8, content: &'a [u8]) -> Self {
         Self {
             count,
             flags,
             index: &[],
             content,
-        }
-    }
-
-    #[inline(never)]
-    fn any_list(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let mut reader = TokenReader::new(bytes);
-        match reader.token()? {
-            Token::Array(count) => Self::of_list(count, reader),
-            _ => Err(CodecError::NotAContainer),
         }
     }
 
@@ -65,83 +50,77 @@ impl<'a> Container<'a> {
                 let count = u32::from(first & 0x0f) - 1;
                 Ok(Self::plain(count, *flags, content))
             }
-            _ => Self::any_map(bytes),
+            _ => Self::any(ItemShape::Map, bytes),
+        }
+    }
+
+    /// Parses the head of the list or map at the front of `bytes`.
+    #[inline]
+    pub(crate) fn of(shape: ItemShape, bytes: &'a [u8]) -> Result<Self, CodecError> {
+        match shape {
+            ItemShape::List => Self::list(bytes),
+            ItemShape::Map => Self::map(bytes),
         }
     }
 
     #[inline(never)]
-    fn any_map(bytes: &'a [u8]) -> Result<Self, CodecError> {
+    fn any(shape: ItemShape, bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut reader = TokenReader::new(bytes);
-        match reader.token()? {
-            Token::Map(count) => Self::of_map(count, reader),
+        match ItemShape::of_token(&reader.token()?) {
+            Some((found, count)) if found == shape => Self::read(shape, count, reader),
             _ => Err(CodecError::NotAContainer),
         }
     }
 
-    /// Parses the rest of a list's head, after the array header.
-    pub(crate) fn of_list(count: u32, mut reader: TokenReader<'a>) -> Result<Self, CodecError> {
-        let flags = Flags::read(count, &mut reader)?;
-        Ok(Self::with(count, flags, reader))
-    }
-
-    /// Parses the rest of a map's head, after the map header. The flags are a key with the value
-    /// nil.
-    pub(crate) fn of_map(count: u32, mut reader: TokenReader<'a>) -> Result<Self, CodecError> {
-        let flags = Flags::read(count, &mut reader)?;
-        if flags.is_some() {
-            reader.element()?;
-        }
-        Ok(Self::with(count, flags, reader))
-    }
-
-    fn with(count: u32, flags: Option<Flags<'a>>, content: TokenReader<'a>) -> Self {
-        let content = content.rest();
-        match flags {
-            Some(Flags { flags, index }) => Self {
+    /// Parses the rest of a head, after the header with the count. Flags and index data are an
+    /// extension other than wildcard and infinity: the first element of a list, the first key of a
+    /// map, whose value is nil.
+    pub(crate) fn read(
+        shape: ItemShape,
+        count: u32,
+        reader: TokenReader<'a>,
+    ) -> Result<Self, CodecError> {
+        let starts_with_ext =
+            count > 0 && matches!(reader.rest().first(), Some(0xc7..=0xc9 | 0xd4..=0xd8));
+        let mut ahead = reader;
+        if starts_with_ext
+            && let Token::Ext(flags, index) = ahead.token()?
+            && flags != EXT_SPECIAL
+        {
+            if shape == ItemShape::Map {
+                ahead.element()?;
+            }
+            return Ok(Self {
                 count: count - 1,
                 flags,
                 index,
-                content,
-            },
-            None => Self {
-                count,
-                flags: 0,
-                index: &[],
-                content,
-            },
+                content: ahead.rest(),
+            });
         }
+        Ok(Self::plain(count, 0, reader.rest()))
     }
-}
 
-/// The extension that carries a container's flags and index data.
-struct Flags<'a> {
-    flags: u8,
-    index: &'a [u8],
-}
-
-impl<'a> Flags<'a> {
-    /// Reads the flags, if the first element is an extension other than wildcard and infinity.
-    #[inline]
-    fn read(count: u32, reader: &mut TokenReader<'a>) -> Result<Option<Self>, CodecError> {
-        let starts_with_ext =
-            count > 0 && matches!(reader.rest().first(), Some(0xc7..=0xc9 | 0xd4..=0xd8));
-        if !starts_with_ext {
-            return Ok(None);
+    /// Moves the reader to the elements, after checking depth and count.
+    pub(super) fn enter(
+        self,
+        reader: &mut TokenReader<'a>,
+        depth: u32,
+    ) -> Result<Self, CodecError> {
+        if depth >= MAX_NESTING {
+            return Err(CodecError::TooDeep);
         }
-        let mut ahead = *reader;
-        match ahead.token()? {
-            Token::Ext(flags, index) if flags != EXT_SPECIAL => {
-                *reader = ahead;
-                Ok(Some(Self { flags, index }))
-            }
-            _ => Ok(None),
+        if self.count as usize > self.content.len() {
+            return Err(CodecError::Truncated);
         }
+        *reader = TokenReader::new(self.content);
+        Ok(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX};
 
     #[test]
     fn flags_and_index_data_are_not_elements() {
@@ -186,11 +165,14 @@ mod tests {
             })
         };
         for bytes in lists {
-            let (short, long) = (Container::list(bytes), Container::any_list(bytes));
+            let (short, long) = (
+                Container::list(bytes),
+                Container::any(ItemShape::List, bytes),
+            );
             assert_eq!(parts(short), parts(long), "{bytes:x?}");
         }
         for bytes in maps {
-            let (short, long) = (Container::map(bytes), Container::any_map(bytes));
+            let (short, long) = (Container::map(bytes), Container::any(ItemShape::Map, bytes));
             assert_eq!(parts(short), parts(long), "{bytes:x?}");
         }
     }

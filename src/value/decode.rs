@@ -2,7 +2,7 @@
 
 use super::container::Container;
 use super::msgpack::{EXT_SPECIAL, Token, TokenReader};
-use super::{CodecError, List, ListOrder, MAX_NESTING, Map, MapOrder, Value, ValueRef};
+use super::{CodecError, ItemShape, List, ListOrder, Map, MapOrder, Value, ValueRef};
 
 /// Most elements to reserve memory for before reading their bytes: a header alone must not cost
 /// memory.
@@ -23,13 +23,11 @@ pub(super) fn element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value,
 fn any_element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value, CodecError> {
     Ok(match reader.token()? {
         Token::Array(count) => {
-            let head = Container::of_list(count, *reader)?;
-            *reader = TokenReader::new(head.content);
+            let head = Container::read(ItemShape::List, count, *reader)?;
             Value::List(list(head, reader, depth)?)
         }
         Token::Map(count) => {
-            let head = Container::of_map(count, *reader)?;
-            *reader = TokenReader::new(head.content);
+            let head = Container::read(ItemShape::Map, count, *reader)?;
             Value::Map(map(head, reader, depth)?)
         }
         Token::Ext(EXT_SPECIAL, [0]) => Value::Wildcard,
@@ -39,16 +37,24 @@ fn any_element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value, CodecE
     })
 }
 
-fn list(head: Container<'_>, reader: &mut TokenReader<'_>, depth: u32) -> Result<List, CodecError> {
-    let mut items = room(head.count, depth, reader)?;
+fn list<'a>(
+    head: Container<'a>,
+    reader: &mut TokenReader<'a>,
+    depth: u32,
+) -> Result<List, CodecError> {
+    let mut items = room(head.enter(reader, depth)?);
     for _ in 0..head.count {
         items.push(element(reader, depth + 1)?);
     }
     Ok(List::new(items, ListOrder::of_flags(head.flags)))
 }
 
-fn map(head: Container<'_>, reader: &mut TokenReader<'_>, depth: u32) -> Result<Map, CodecError> {
-    let mut entries = room(head.count, depth, reader)?;
+fn map<'a>(
+    head: Container<'a>,
+    reader: &mut TokenReader<'a>,
+    depth: u32,
+) -> Result<Map, CodecError> {
+    let mut entries = room(head.enter(reader, depth)?);
     for _ in 0..head.count {
         let key = element(reader, depth + 1)?;
         entries.push((key, element(reader, depth + 1)?));
@@ -56,26 +62,16 @@ fn map(head: Container<'_>, reader: &mut TokenReader<'_>, depth: u32) -> Result<
     Ok(Map::new(entries, MapOrder::of_flags(head.flags)))
 }
 
-/// Reserves room for the elements of a container, after checking its depth and count.
-fn room<T>(count: u32, depth: u32, reader: &TokenReader<'_>) -> Result<Vec<T>, CodecError> {
-    if depth >= MAX_NESTING {
-        return Err(CodecError::TooDeep);
-    }
-    if count as usize > reader.rest().len() {
-        return Err(CodecError::Truncated);
-    }
-    Ok(Vec::with_capacity((count as usize).min(PREALLOCATED_ITEMS)))
+/// Reserves room for the elements of a container.
+fn room<T>(head: Container<'_>) -> Vec<T> {
+    Vec::with_capacity((head.count as usize).min(PREALLOCATED_ITEMS))
 }
 
 impl Value {
     /// Decodes `count` elements, encoded one after another in `bytes`, as an unordered list.
     pub(crate) fn decode_list(count: u32, bytes: &[u8]) -> Result<Self, CodecError> {
-        let mut reader = TokenReader::new(bytes);
-        let mut items = room(count, 0, &reader)?;
-        for _ in 0..count {
-            items.push(element(&mut reader, 1)?);
-        }
-        Ok(Self::List(List::new(items, ListOrder::Unordered)))
+        let head = Container::plain(count, 0, bytes);
+        list(head, &mut TokenReader::new(bytes), 0).map(Self::List)
     }
 
     /// Decodes the element at the front of `bytes` and moves past it.
@@ -110,7 +106,7 @@ impl ValueRef<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{EncodePurpose, encode};
+    use super::super::{EncodePurpose, MAX_NESTING, encode};
     use super::*;
     use crate::value::testing::{any_value, decode};
     use proptest::prelude::*;

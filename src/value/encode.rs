@@ -2,11 +2,10 @@
 
 use super::msgpack::{
     INFINITY, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, WILDCARD,
-    write_array_header, write_flags_header, write_float, write_int, write_map_header,
-    write_raw_header, write_uint,
+    write_flags_header, write_float, write_int, write_raw_header, write_uint,
 };
 use super::order::{compare, compare_lookups};
-use super::{CodecError, List, MAX_NESTING, Map, Value};
+use super::{CodecError, ItemShape, List, MAX_NESTING, Map, Value};
 
 /// The use of an encoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,22 +27,13 @@ pub(crate) fn encode(
     element(value, purpose, out, 1)
 }
 
-/// Appends the encoding of a list that is a whole bin. See [`encode`].
-pub(super) fn encode_list(
-    list: &List,
+/// Appends the encoding of a list or map that is a whole bin. See [`encode`].
+pub(super) fn encode_whole(
+    value: &Value,
     purpose: EncodePurpose,
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    write_list(list, purpose, out, 0)
-}
-
-/// Appends the encoding of a map that is a whole bin. See [`encode`].
-pub(super) fn encode_map(
-    map: &Map,
-    purpose: EncodePurpose,
-    out: &mut Vec<u8>,
-) -> Result<(), CodecError> {
-    write_map(map, purpose, out, 0)
+    element(value, purpose, out, 0)
 }
 
 fn element(
@@ -73,7 +63,8 @@ fn element(
     Ok(())
 }
 
-fn raw(subtype: u8, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+/// Writes text or bytes with the byte that says which of them they are.
+pub(super) fn raw(subtype: u8, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     write_raw_header(out, bytes.len() + 1)?;
     out.push(subtype);
     out.extend_from_slice(bytes);
@@ -90,7 +81,7 @@ fn write_list(
         return Err(CodecError::TooDeep);
     }
     let flags = list.order().flags();
-    write_list_head(list.len(), flags, out)?;
+    write_head(ItemShape::List, list.len(), flags, out)?;
     if flags == 0 {
         return list
             .iter()
@@ -114,7 +105,7 @@ fn write_map(
     if depth >= MAX_NESTING {
         return Err(CodecError::TooDeep);
     }
-    write_map_head(map.len(), map.order().flags(), out)?;
+    write_head(ItemShape::Map, map.len(), map.order().flags(), out)?;
     let mut spans = Spans::new(out.len());
     for (key, value) in map.iter() {
         let legal = matches!(key, Value::Int(_) | Value::String(_) | Value::Blob(_));
@@ -133,41 +124,24 @@ fn write_map(
     }
 }
 
-/// Writes the header of a list, and its flags if it has any.
-pub(crate) fn write_list_head(
+/// Writes the header of a list or map, and its flags if it has any.
+pub(crate) fn write_head(
+    shape: ItemShape,
     count: usize,
     flags: u8,
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    let count = count_of(count)?;
+    let count = u32::try_from(count).map_err(|_| CodecError::TooLong)?;
     if flags == 0 {
-        write_array_header(out, count);
-    } else {
-        write_array_header(out, count + 1);
-        write_flags_header(out, flags, 0);
+        shape.write_header(out, count);
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Writes the header of a map, and its flags if it has any.
-pub(crate) fn write_map_head(pairs: usize, flags: u8, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    let pairs = count_of(pairs)?;
-    if flags == 0 {
-        write_map_header(out, pairs);
-    } else {
-        write_map_header(out, pairs + 1);
-        write_flags_header(out, flags, 0);
+    shape.write_header(out, count.checked_add(1).ok_or(CodecError::TooLong)?);
+    write_flags_header(out, flags, 0);
+    if shape == ItemShape::Map {
         out.push(0xc0);
     }
     Ok(())
-}
-
-/// Returns a count, if it leaves room for the flags.
-fn count_of(count: usize) -> Result<u32, CodecError> {
-    u32::try_from(count)
-        .ok()
-        .filter(|count| *count < u32::MAX)
-        .ok_or(CodecError::TooLong)
 }
 
 /// The extents of a container's elements (or pairs, beginning with their keys) at the end of a

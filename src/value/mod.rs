@@ -40,6 +40,7 @@ mod normalize;
 mod particle;
 mod reference;
 mod serde;
+mod shape;
 mod stored;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -54,9 +55,10 @@ pub use particle::ParticleType;
 pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
 
 pub(crate) use codec_error::MAX_NESTING;
-pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
-pub(crate) use encode::{EncodePurpose, Spans, encode, write_list_head, write_map_head};
+pub(crate) use container::Container;
+pub(crate) use encode::{EncodePurpose, Spans, encode, write_head};
 pub(crate) use normalize::element_of_call as normalize_element;
+pub(crate) use shape::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ItemShape};
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use stored::is_indexed;
 pub(crate) use stored::{
@@ -180,12 +182,12 @@ impl MapOrder {
         match self {
             Self::Unordered => 0,
             Self::KeyOrdered => FLAG_ORDERED,
-            Self::KeyValueOrdered => FLAG_ORDERED | container::FLAG_VALUE_ORDERED,
+            Self::KeyValueOrdered => FLAG_ORDERED | FLAG_VALUE_ORDERED,
         }
     }
 
     pub(crate) const fn of_flags(flags: u8) -> Self {
-        if flags & container::FLAG_VALUE_ORDERED != 0 {
+        if flags & FLAG_VALUE_ORDERED != 0 {
             Self::KeyValueOrdered
         } else if flags & FLAG_ORDERED != 0 {
             Self::KeyOrdered

@@ -106,6 +106,15 @@ impl<'a> TokenReader<'a> {
         Ok(Token::Ext(kind, self.take(len)?))
     }
 
+    /// # Errors
+    /// If bytes are left.
+    pub(crate) const fn end(&self) -> Result<(), CodecError> {
+        match self.rest.len() {
+            0 => Ok(()),
+            left => Err(CodecError::TrailingBytes(left)),
+        }
+    }
+
     /// Takes the next token if it is an integer of one byte.
     #[inline]
     pub(crate) fn small_int(&mut self) -> Option<i64> {

@@ -4,13 +4,13 @@
 //! verified; index data is dropped, and below the top level its flag, too; wildcard, infinity,
 //! illegal keys and repeated keys are refused.
 
-use super::container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
-use super::encode::{Spans, write_list_head, write_map_head};
+use super::container::Container;
+use super::encode::{Spans, write_head};
 use super::msgpack::{
     EXT_SPECIAL, INFINITY, Token, TokenReader, WILDCARD, write_float, write_float32, write_int,
     write_raw_header, write_uint,
 };
-use super::{CodecError, EncodePurpose, MAX_NESTING, ParticleType};
+use super::{CodecError, EncodePurpose, FLAG_ORDERED, FLAG_PERSIST_INDEX, ItemShape, ParticleType};
 
 /// Appends the normal form of the list or map (`kind`) in `bytes` to `out`. The flag for a
 /// persisted index stays; its data is left out.
@@ -20,28 +20,12 @@ pub(super) fn particle(
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
     let mut reader = TokenReader::new(bytes);
-    let token = reader.token()?;
-    match (kind, token) {
-        (ParticleType::List, Token::Array(count)) => {
-            list(
-                count,
-                &mut reader,
-                FLAG_ORDERED | FLAG_PERSIST_INDEX,
-                EncodePurpose::Storage,
-                out,
-                0,
-            )?;
-        }
-        (ParticleType::Map, Token::Map(count)) => {
-            let kept = FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX;
-            map(count, &mut reader, kept, EncodePurpose::Storage, out, 0)?;
-        }
-        _ => return Err(CodecError::NotAContainer),
+    let head = ItemShape::of_token(&reader.token()?);
+    match head.filter(|(shape, _)| shape.kind() == kind) {
+        Some(head) => container(head, &mut reader, EncodePurpose::Storage, out, 0)?,
+        None => return Err(CodecError::NotAContainer),
     }
-    match reader.rest().len() {
-        0 => Ok(()),
-        left => Err(CodecError::TrailingBytes(left)),
-    }
+    reader.end()
 }
 
 /// Appends the normal form of the single element in `bytes` to `out`.
@@ -52,10 +36,7 @@ pub(crate) fn element_of_call(
 ) -> Result<(), CodecError> {
     let mut reader = TokenReader::new(bytes);
     element(&mut reader, purpose, out, 1)?;
-    match reader.rest().len() {
-        0 => Ok(()),
-        left => Err(CodecError::TrailingBytes(left)),
-    }
+    reader.end()
 }
 
 fn element(
@@ -65,7 +46,11 @@ fn element(
     depth: u32,
 ) -> Result<(), CodecError> {
     let before = *reader;
-    match reader.token()? {
+    let token = reader.token()?;
+    if let Some(head) = ItemShape::of_token(&token) {
+        return container(head, reader, purpose, out, depth);
+    }
+    match token {
         Token::Nil => out.push(0xc0),
         Token::Bool(value) => out.push(0xc2 + u8::from(value)),
         Token::Int(value) => write_int(out, value),
@@ -76,11 +61,6 @@ fn element(
             write_raw_header(out, raw.len())?;
             out.extend_from_slice(raw);
         }
-        Token::Array(count) => list(count, reader, FLAG_ORDERED, purpose, out, depth)?,
-        Token::Map(count) => {
-            let kept = FLAG_ORDERED | FLAG_VALUE_ORDERED;
-            map(count, reader, kept, purpose, out, depth)?;
-        }
         Token::Ext(EXT_SPECIAL, _) if purpose == EncodePurpose::Storage => {
             return Err(CodecError::NotStorable);
         }
@@ -90,7 +70,7 @@ fn element(
         Token::Ext(kind, _) if purpose == EncodePurpose::Storage => {
             return Err(CodecError::UnknownExtension(kind));
         }
-        Token::Ext(..) => {
+        Token::Ext(..) | Token::Array(_) | Token::Map(_) => {
             let len = before.rest().len() - reader.rest().len();
             out.extend_from_slice(before.rest().get(..len).unwrap_or_default());
         }
@@ -98,81 +78,42 @@ fn element(
     Ok(())
 }
 
-fn list(
-    count: u32,
+fn container(
+    (shape, count): (ItemShape, u32),
     reader: &mut TokenReader<'_>,
-    kept_flags: u8,
     purpose: EncodePurpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
-    let head = enter(Container::of_list(count, *reader)?, reader, depth)?;
-    write_list_head(head.count as usize, head.flags & kept_flags, out)?;
+    let head = Container::read(shape, count, *reader)?.enter(reader, depth)?;
+    let below_the_top = if depth == 0 { 0 } else { FLAG_PERSIST_INDEX };
+    let kept_flags = shape.legal_flags() & !below_the_top;
+    write_head(shape, head.count as usize, head.flags & kept_flags, out)?;
+    let stores = purpose == EncodePurpose::Storage;
     let mut spans = Spans::new(out.len());
     for _ in 0..head.count {
-        element(reader, purpose, out, depth + 1)?;
-        spans.push(out.len());
-    }
-    // An unordered list keeps its order; one flagged as ordered is refused rather than
-    // sorted.
-    let in_order =
-        purpose == EncodePurpose::Lookup || head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
-    if in_order {
-        Ok(())
-    } else {
-        Err(CodecError::NotInOrder)
-    }
-}
-
-fn map(
-    count: u32,
-    reader: &mut TokenReader<'_>,
-    kept_flags: u8,
-    purpose: EncodePurpose,
-    out: &mut Vec<u8>,
-    depth: u32,
-) -> Result<(), CodecError> {
-    let head = enter(Container::of_map(count, *reader)?, reader, depth)?;
-    write_map_head(head.count as usize, head.flags & kept_flags, out)?;
-    let mut spans = Spans::new(out.len());
-    for _ in 0..head.count {
-        let mut ahead = *reader;
-        let legal = ahead.token()?.is_key();
-        if !legal && purpose == EncodePurpose::Storage {
-            return Err(CodecError::IllegalKey);
+        if shape == ItemShape::Map {
+            let mut ahead = *reader;
+            if !ahead.token()?.is_key() && stores {
+                return Err(CodecError::IllegalKey);
+            }
+            element(reader, purpose, out, depth + 1)?;
         }
         element(reader, purpose, out, depth + 1)?;
-        element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
-    let must_be_sorted = purpose == EncodePurpose::Storage && head.flags & FLAG_ORDERED != 0;
-    if must_be_sorted && !spans.are_sorted(out) {
+    // An unordered list keeps its order; what is flagged as ordered is refused rather than sorted.
+    if stores && head.flags & FLAG_ORDERED != 0 && !spans.are_sorted(out) {
         return Err(CodecError::NotInOrder);
     }
-    // Maps of any kind are stored by key, so unordered ones are sorted here.
-    spans.sort(out);
-    if spans.has_equal_neighbours(out) {
-        Err(CodecError::DuplicateKey)
-    } else {
-        Ok(())
+    if shape == ItemShape::Map {
+        // Maps of any kind are stored by key, so unordered ones are sorted here.
+        spans.sort(out);
+        if spans.has_equal_neighbours(out) {
+            return Err(CodecError::DuplicateKey);
+        }
     }
-}
-
-/// Moves the reader into a container, after checking its depth and count.
-fn enter<'a>(
-    head: Container<'a>,
-    reader: &mut TokenReader<'a>,
-    depth: u32,
-) -> Result<Container<'a>, CodecError> {
-    if depth >= MAX_NESTING {
-        return Err(CodecError::TooDeep);
-    }
-    // Each element takes a byte at least: a larger count is false and must not cost memory.
-    if head.count as usize > head.content.len() {
-        return Err(CodecError::Truncated);
-    }
-    *reader = TokenReader::new(head.content);
-    Ok(head)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use super::MAX_NESTING;
 use super::container::Container;
 use super::msgpack::{
     EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_STRING, Token, TokenReader, front_int, front_short_raw,
 };
+use super::{ItemShape, MAX_NESTING};
 
 /// Compares the elements at the front of `a` and of `b`. O(bytes), nothing is decoded or allocated.
 ///
@@ -122,45 +122,42 @@ fn elements<const KIND: u8>(
         (Token::Ext(kind_x, x), Token::Ext(kind_y, y)) => {
             step(kind_x.cmp(&kind_y).then_with(|| x.cmp(y)))
         }
-        (Token::Array(count_x), Token::Array(count_y)) => {
-            match (
-                Container::of_list(count_x, *a),
-                Container::of_list(count_y, *b),
-            ) {
-                (Ok(x), Ok(y)) => {
-                    (*a, *b) = (TokenReader::new(x.content), TokenReader::new(y.content));
-                    for _ in 0..x.count.min(y.count) {
-                        elements::<KIND>(a, b, depth + 1)?;
-                    }
-                    step(x.count.cmp(&y.count))
-                }
-                (x, y) => step(x.is_ok().cmp(&y.is_ok())),
-            }
+        (Token::Array(x), Token::Array(y)) => {
+            containers::<KIND>(ItemShape::List, (x, a), (y, b), depth)
         }
-        (Token::Map(count_x), Token::Map(count_y)) => {
-            match (
-                Container::of_map(count_x, *a),
-                Container::of_map(count_y, *b),
-            ) {
-                (Ok(x), Ok(y)) => {
-                    // Maps of different sizes never compare their entries: size comes first in the
-                    // order.
-                    step(x.count.cmp(&y.count))?;
-                    (*a, *b) = (TokenReader::new(x.content), TokenReader::new(y.content));
-                    for _ in 0..x.count {
-                        elements::<KIND>(a, b, depth + 1)?;
-                        elements::<KIND>(a, b, depth + 1)?;
-                    }
-                    ControlFlow::Continue(())
-                }
-                (x, y) => step(x.is_ok().cmp(&y.is_ok())),
-            }
-        }
+        (Token::Map(x), Token::Map(y)) => containers::<KIND>(ItemShape::Map, (x, a), (y, b), depth),
         (x, y) => match (double(x), double(y)) {
             (Some(x), Some(y)) => step(doubles::<KIND>(x, y)),
             _ => ControlFlow::Continue(()),
         },
     }
+}
+
+fn containers<const KIND: u8>(
+    shape: ItemShape,
+    (count_x, a): (u32, &mut TokenReader<'_>),
+    (count_y, b): (u32, &mut TokenReader<'_>),
+    depth: u32,
+) -> OrderStep {
+    let (x, y) = match (
+        Container::read(shape, count_x, *a),
+        Container::read(shape, count_y, *b),
+    ) {
+        (Ok(x), Ok(y)) => (x, y),
+        (x, y) => return step(x.is_ok().cmp(&y.is_ok())),
+    };
+    if shape == ItemShape::Map {
+        // Maps of different sizes never compare their entries: size comes first in the order.
+        step(x.count.cmp(&y.count))?;
+    }
+    (*a, *b) = (TokenReader::new(x.content), TokenReader::new(y.content));
+    for _ in 0..x.count.min(y.count) {
+        elements::<KIND>(a, b, depth + 1)?;
+        if shape == ItemShape::Map {
+            elements::<KIND>(a, b, depth + 1)?;
+        }
+    }
+    step(x.count.cmp(&y.count))
 }
 
 fn double(token: Token<'_>) -> Option<f64> {

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::container::{Container, FLAG_PERSIST_INDEX};
+use super::container::Container;
 use super::msgpack::{
     EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
 };
-use super::{CodecError, ListOrder, MapOrder, accessors};
+use super::{CodecError, FLAG_PERSIST_INDEX, ListOrder, MapOrder, accessors};
 
 /// A value inside a stored record.
 ///

@@ -10,13 +10,15 @@
 
 use std::borrow::Cow;
 
-use super::encode::{EncodePurpose, encode_list, encode_map, write_list_head, write_map_head};
+use super::encode::{EncodePurpose, encode_whole, raw, write_head};
 use super::msgpack::{
     SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader, write_float,
-    write_int, write_raw_header,
+    write_int,
 };
 use super::reference::{ListRef, MapRef};
-use super::{CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, Value, ValueRef, normalize};
+use super::{
+    CodecError, Container, FLAG_PERSIST_INDEX, ItemShape, ParticleType, Value, ValueRef, normalize,
+};
 
 /// Appends the stored form of `value` to `out` and returns its type. O(bytes). `Nil` writes nothing
 /// and has the type [`ParticleType::Null`].
@@ -51,8 +53,8 @@ fn write_value(
         Value::Blob(blob) => bytes(out, blob, ParticleType::Blob),
         Value::GeoJson(text) => bytes(out, text.as_bytes(), ParticleType::GeoJson),
         Value::Hll(sketch) => bytes(out, sketch, ParticleType::Hll),
-        Value::List(list) => encode_list(list, purpose, out).map(|()| ParticleType::List),
-        Value::Map(map) => encode_map(map, purpose, out).map(|()| ParticleType::Map),
+        Value::List(_) => encode_whole(value, purpose, out).map(|()| ParticleType::List),
+        Value::Map(_) => encode_whole(value, purpose, out).map(|()| ParticleType::Map),
         Value::BigInt(value) => Err(CodecError::IntegerTooBig(*value)),
         Value::Wildcard | Value::Infinity => Err(CodecError::NotStorable),
     }
@@ -111,20 +113,11 @@ impl<'a> ValueRef<'a> {
 /// O(1).
 #[inline]
 pub(crate) fn check_stored(kind: ParticleType, bytes: &[u8]) -> Result<(), CodecError> {
-    let scalar = |what| {
-        Err(CodecError::Scalar {
-            what,
-            len: bytes.len(),
-        })
-    };
-    match kind {
-        ParticleType::Null => Err(CodecError::UnknownType(0)),
-        ParticleType::Integer if !matches!(bytes.len(), 1 | 2 | 4 | 8) => scalar("integer"),
-        ParticleType::Float if bytes.len() != size_of::<f64>() => scalar("float"),
-        ParticleType::Bool if !matches!(bytes, [0 | 1]) => scalar("bool"),
-        ParticleType::List => ListRef::new(bytes).map(drop),
-        ParticleType::Map => MapRef::new(bytes).map(drop),
-        _ => Ok(()),
+    check_wire_scalar(kind, bytes)?;
+    match ItemShape::of_kind(kind) {
+        Some(shape) => Container::of(shape, bytes).map(drop),
+        None if kind == ParticleType::Null => Err(CodecError::UnknownType(0)),
+        None => Ok(()),
     }
 }
 
@@ -177,12 +170,10 @@ pub(crate) fn element_to_stored(
 /// If it is malformed.
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) fn is_indexed(kind: ParticleType, stored: &[u8]) -> Result<bool, CodecError> {
-    let flags = match kind {
-        ParticleType::List => Container::list(stored)?.flags,
-        ParticleType::Map => Container::map(stored)?.flags,
-        _ => 0,
+    let Some(shape) = ItemShape::of_kind(kind) else {
+        return Ok(false);
     };
-    Ok(flags & FLAG_PERSIST_INDEX != 0)
+    Ok(Container::of(shape, stored)?.flags & FLAG_PERSIST_INDEX != 0)
 }
 
 /// Appends a stored value as an element of a list or map. A list or map loses its index data, which
@@ -192,47 +183,29 @@ pub(crate) fn stored_to_element(
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    let raw = |out: &mut Vec<u8>, subtype| {
-        write_raw_header(out, bytes.len() + 1)?;
-        out.push(subtype);
-        out.extend_from_slice(bytes);
-        Ok(())
-    };
+    if let Some(shape) = ItemShape::of_kind(kind) {
+        let head = Container::of(shape, bytes)?;
+        let flags = head.flags & !FLAG_PERSIST_INDEX;
+        write_head(shape, head.count as usize, flags, out)?;
+        out.extend_from_slice(head.content);
+        return Ok(());
+    }
     match kind {
-        ParticleType::String => raw(out, SUBTYPE_STRING),
-        ParticleType::GeoJson => raw(out, SUBTYPE_GEOJSON),
-        ParticleType::Hll => raw(out, SUBTYPE_HLL),
-        ParticleType::List => {
-            let head = Container::list(bytes)?;
-            write_list_head(head.count as usize, head.flags & !FLAG_PERSIST_INDEX, out)?;
-            out.extend_from_slice(head.content);
-            Ok(())
-        }
-        ParticleType::Map => {
-            let head = Container::map(bytes)?;
-            write_map_head(head.count as usize, head.flags & !FLAG_PERSIST_INDEX, out)?;
-            out.extend_from_slice(head.content);
-            Ok(())
-        }
+        ParticleType::String => raw(SUBTYPE_STRING, bytes, out)?,
+        ParticleType::GeoJson => raw(SUBTYPE_GEOJSON, bytes, out)?,
+        ParticleType::Hll => raw(SUBTYPE_HLL, bytes, out)?,
         _ => match ValueRef::stored(kind, bytes)? {
-            ValueRef::Int(value) => {
-                write_int(out, value);
-                Ok(())
-            }
-            ValueRef::Float(value) => {
-                write_float(out, value);
-                Ok(())
-            }
-            ValueRef::Bool(value) => {
-                out.push(0xc2 + u8::from(value));
-                Ok(())
-            }
-            _ => raw(out, SUBTYPE_BLOB),
+            ValueRef::Int(value) => write_int(out, value),
+            ValueRef::Float(value) => write_float(out, value),
+            ValueRef::Bool(value) => out.push(0xc2 + u8::from(value)),
+            _ => raw(SUBTYPE_BLOB, bytes, out)?,
         },
     }
+    Ok(())
 }
 
-/// Refuses a number or truth value of a size that its type does not have on the wire.
+/// Refuses a number or truth value of a size that its type does not have, stored and on the wire.
+#[inline]
 pub(crate) fn check_wire_scalar(kind: ParticleType, bytes: &[u8]) -> Result<(), CodecError> {
     let (fits, what) = match kind {
         ParticleType::Integer => (matches!(bytes.len(), 1 | 2 | 4 | 8), "integer"),

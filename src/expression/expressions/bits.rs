@@ -36,7 +36,7 @@ macro_rules! functions {
             blob: impl Into<Expression>,
         ) -> Expression {
             let call = CallExpression::new(code::$code)$(.with($argument))*;
-            let call = call.uint(policy.write_flags().to_bits());
+            let call = call.uint(u64::from(policy.write_flags().bits()));
             functions!(@finish call $($setting),*).of(BITS | CALL_MODIFIES, ExpType::$kind, blob, &[])
         }
     };

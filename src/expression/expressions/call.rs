@@ -58,8 +58,7 @@ impl CallExpression {
     ) -> Expression {
         let mut call = self.arguments.list(i64::from(self.operation));
         if !contexts.is_empty() {
-            let path = encode_path(contexts, 0)
-                .map_err(|error| format!("a context cannot be encoded: {error:?}").into());
+            let path = encoded_path(contexts);
             call = Operands::new().encoded(path).encoded(call).list(CALL_BELOW);
         }
         call_on(kind, system, call, on)
@@ -87,6 +86,12 @@ impl CallExpression {
         let kind = outer.and_then(ExpType::of_particle).unwrap_or(kind);
         self.of(COLLECTIONS | CALL_MODIFIES, kind, on, contexts)
     }
+}
+
+/// Returns a path of contexts as calls have it.
+pub(super) fn encoded_path(contexts: &[Context]) -> Result<Vec<u8>, Box<str>> {
+    encode_path(contexts, 0)
+        .map_err(|error| format!("a context cannot be encoded: {error:?}").into())
 }
 
 /// Returns the operation of an encoded call on a value.

@@ -4,10 +4,10 @@ use bitflags::bitflags;
 
 use super::super::code::{self, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
-use super::call::{COLLECTIONS, call_on};
+use super::call::{COLLECTIONS, call_on, encoded_path};
 use super::{Operands, builders};
 use crate::call::level::{AND, BY_EXPRESSION, BY_KEYS, IN_MAP};
-use crate::call::{CALL_SELECT, Context, encode_path};
+use crate::call::{CALL_SELECT, Context};
 use crate::value::msgpack::{write_array_header, write_int};
 use crate::value::{EncodePurpose, Value, encode};
 
@@ -98,11 +98,9 @@ impl PathStep {
 
 impl From<Context> for PathStep {
     fn from(context: Context) -> Self {
-        let encoded = match encode_path(&[context], 0) {
-            // Without the header of the list.
-            Ok(path) => Ok(path.get(1..).unwrap_or_default().to_vec()),
-            Err(error) => Err(format!("a context cannot be encoded: {error:?}").into()),
-        };
+        let path = encoded_path(&[context]);
+        // Without the head of the list.
+        let encoded = path.map(|path| path.get(1..).unwrap_or_default().to_vec());
         Self { encoded, and: None }
     }
 }

@@ -58,7 +58,7 @@ macro_rules! functions {
         pub fn $name(policy: &BitPolicy, bin: &str, $($argument: argument!($kind),)* $($setting: $type),*) -> Operation {
             let call = CallWriter::new(code::$code);
             $(let call = argument!(call $kind $argument);)*
-            let call = call.uint(policy.write_flags().to_bits());
+            let call = call.uint(u64::from(policy.write_flags().bits()));
             functions!(@finish true bin call $($setting),*)
         }
     };
