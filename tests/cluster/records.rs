@@ -94,8 +94,9 @@ fn a_write_that_a_clients_transaction_blocks_may_be_tried_again() {
     let write = || records.operate_on(&policy(), &"a".into(), &[ops::put("n", 1)]);
     write().unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let client = aerospike::Client::new(&Default::default(), &served.addr);
-        let client = client.await.unwrap();
+        let options = aerospike::ClientPolicy::default();
+        let client = aerospike::Client::new(&options, &served.addr).await;
+        let client = client.unwrap();
         let transaction = Arc::new(aerospike::Txn::new());
         let mut policy = aerospike::WritePolicy::default();
         policy.base_policy.txn = Some(Arc::clone(&transaction));

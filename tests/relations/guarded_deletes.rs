@@ -561,7 +561,7 @@ fn a_collection_that_is_the_last_bin_of_a_record_is_deleted_with_its_place_in_li
             1 => {
                 let in_transaction =
                     store.transaction(|tx| ShardedList::new(tx, "users", key, "tags")?.delete());
-                drop(in_transaction.unwrap());
+                let _ = in_transaction.unwrap();
             }
             _ => {
                 let list = ShardedList::new(&store, "users", key, "tags").unwrap();
