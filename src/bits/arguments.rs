@@ -188,26 +188,27 @@ pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(BitModify<'a>, BitWrite
             };
             (BitModify::Window(place, modify), whole)
         }
-        code::SET..=code::RSHIFT => {
+        code::SET | code::OR | code::XOR | code::AND => {
             let place = bit_place(arguments)?;
+            let overwrite = match operation {
+                code::SET => Overwrite::Set,
+                code::OR => Overwrite::Or,
+                code::XOR => Overwrite::Xor,
+                _ => Overwrite::And,
+            };
+            let modify = WindowModify::Overwrite(overwrite, blob(arguments, place.size)?);
+            (BitModify::Window(place, modify), partial)
+        }
+        code::NOT => {
+            let place = bit_place(arguments)?;
+            (BitModify::Window(place, WindowModify::Not), partial)
+        }
+        code::LSHIFT | code::RSHIFT => {
+            let place = bit_place(arguments)?;
+            let by = at_most(arguments.uint()?, MAX_BYTES * 8, "shift by")? as usize;
             let modify = match operation {
-                code::NOT => WindowModify::Not,
-                code::LSHIFT | code::RSHIFT => {
-                    let by = at_most(arguments.uint()?, MAX_BYTES * 8, "shift by")? as usize;
-                    match operation {
-                        code::LSHIFT => WindowModify::LeftShift(by),
-                        _ => WindowModify::RightShift(by),
-                    }
-                }
-                _ => {
-                    let overwrite = match operation {
-                        code::SET => Overwrite::Set,
-                        code::OR => Overwrite::Or,
-                        code::XOR => Overwrite::Xor,
-                        _ => Overwrite::And,
-                    };
-                    WindowModify::Overwrite(overwrite, blob(arguments, place.size)?)
-                }
+                code::LSHIFT => WindowModify::LeftShift(by),
+                _ => WindowModify::RightShift(by),
             };
             (BitModify::Window(place, modify), partial)
         }

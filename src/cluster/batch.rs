@@ -101,17 +101,18 @@ const BATCH_ROWS_MAX: usize = 5_000;
 /// its error.
 pub(super) async fn send(
     link: &Link,
-    mut calls: Vec<Result<BatchRow<'_>>>,
+    calls: Vec<Result<BatchRow<'_>>>,
 ) -> Vec<Result<OperateResult>> {
     let mut results = Vec::with_capacity(calls.len());
-    while !calls.is_empty() {
-        let behind = calls.split_off(calls.len().min(BATCH_ROWS_MAX));
-        results.extend(send_batch(link, calls).await);
-        calls = behind;
+    let mut left = calls.into_iter();
+    while left.len() > 0 {
+        let batch = left.by_ref().take(BATCH_ROWS_MAX).collect();
+        results.extend(send_batch(link, batch).await);
     }
     results
 }
 
+/// Sends at most [`BATCH_ROWS_MAX`] calls.
 async fn send_batch(
     link: &Link,
     mut calls: Vec<Result<BatchRow<'_>>>,

@@ -322,7 +322,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     }
 
     /// Returns at most `limit` children of a parent, behind the page that gave `token` (`None`: the first ones). While children
-    /// are moved, one may be on two pages.
+    /// are moved, one may be there twice.
     ///
     /// # Errors
     /// As for [`OneToMany::get`]; [`Error::Parameter`] for a token of something else.
@@ -346,12 +346,23 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         };
         let place = place.unwrap_or(&self.current);
         let is_former = former.is_some_and(|former| std::ptr::eq(former, place));
-        let (children, next) =
+        let (mut children, next) =
             self.named(place, self.children(place).page(&parent, token, limit))?;
         let next = match next {
             Some(next) if is_former => Some(format!("f{next}")),
             Some(next) => Some(format!("c{next}")),
-            None if is_former && self.has_all().is_none() => Some("c".to_owned()),
+            None if is_former && self.has_all().is_none() => {
+                match limit.saturating_sub(children.len()) {
+                    0 => Some("c".to_owned()),
+                    // An empty page would look like the last.
+                    room => {
+                        let moved = self.children(&self.current).page(&parent, None, room);
+                        let (moved, next) = self.named(&self.current, moved)?;
+                        children.extend(moved);
+                        next.map(|next| format!("c{next}"))
+                    }
+                }
+            }
             None => None,
         };
         let children = children.into_iter().map(|(key, bins)| Child { key, bins });

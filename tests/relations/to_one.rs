@@ -282,4 +282,16 @@ fn a_child_that_only_names_its_parent_is_not_deleted_by_a_move() {
     let moving = moving.moving_from(from).unwrap();
     assert_eq!(moving.move_children(go_on).unwrap_err().result_code(), 4);
     assert_eq!(keys_of(&moving), [1.into()]);
+    // As the error advises.
+    moving.put("ann", 1, &json!({ "n": 1 })).unwrap();
+    assert_eq!(keys_of(&moving), [1.into()]);
+    assert!(moving.move_children(go_on).unwrap());
+    let to = Layout::key_list("keys");
+    let moved = OneToMany::new(&store, "children", ("a", "b"), to).unwrap();
+    assert_eq!(keys_of(&moved), [1.into()]);
+    let child = store.set("b").unwrap().get(1).unwrap().unwrap();
+    assert_eq!(
+        (child.get("n"), child.get("parent")),
+        (Some(1.into()), None)
+    );
 }
