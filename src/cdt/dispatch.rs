@@ -148,7 +148,7 @@ impl PreparedCall {
     }
 
     /// Executes a reading operation: `kind` and `bin` are the type and stored value of a bin.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read<'a>(
         &'a self,
         kind: ParticleType,
