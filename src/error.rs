@@ -328,9 +328,7 @@ pub enum Error {
     },
     /// The record is the root of a sharded collection, and the write would remove its description
     /// of the companions, or write beside them (code 22). Nothing was changed.
-    #[error(
-        "record \"{key}\" of set \"{set}\" is the root of a sharded collection, and {loses}: change other bins only; or delete the collection by its handle first, or bring it back to one record; or allow it by WritePolicy::override_shards"
-    )]
+    #[error("record \"{key}\" of set \"{set}\" is the root of a sharded collection, and {loses}")]
     ShardRoot {
         /// The set; empty for a record without a set.
         set: Box<str>,

@@ -52,8 +52,10 @@ pub enum ShardLoss {
 
 impl fmt::Display for ShardLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Now => "this write drops or changes the bins that describe it, which would orphan its companions",
+        let lost = match self {
+            Self::Now => {
+                "this write drops or changes the bins that describe it, which would orphan its companions"
+            }
             Self::Later => "this write lets it expire, which would orphan its companions",
             Self::Part => {
                 "this truncation by time would remove some of the collection's records and leave others"
@@ -61,7 +63,16 @@ impl fmt::Display for ShardLoss {
             Self::Beside => {
                 "this write changes the bin of a sharded collection, whose elements are in companion records: use a handle of it"
             }
-        })
+        };
+        let remedy = match self {
+            Self::Part => {
+                "give a time before or after the last updates of all its records; or bring it back to one record by Shards::deactivate, an update of that record"
+            }
+            _ => {
+                "change other bins only; or delete the collection by its handle first, or bring it back to one record; or allow it by WritePolicy::override_shards"
+            }
+        };
+        write!(f, "{lost}: {remedy}")
     }
 }
 
