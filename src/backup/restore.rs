@@ -12,6 +12,7 @@ use super::error::BackupError;
 use super::index::SavedIndex;
 use super::record::SavedRecord;
 use super::save::is_cancelled;
+use crate::engine::declaration::DECLARATION_SET;
 use crate::engine::{
     Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy, record_bytes,
 };
@@ -48,6 +49,8 @@ struct Contents {
     first_without_key: Option<RecordPlace>,
     /// The largest record, in bytes counted against the record limit.
     largest: Option<(u64, RecordPlace)>,
+    /// The records that declare relations.
+    declarations: Vec<SavedRecord>,
 }
 
 impl Contents {
@@ -62,6 +65,9 @@ impl Contents {
         let bytes = record_bytes(key, &record.body);
         if self.largest.as_ref().is_none_or(|(most, _)| *most < bytes) {
             self.largest = Some((bytes, RecordPlace::of(path, record)));
+        }
+        if record.set == DECLARATION_SET {
+            self.declarations.push(record.clone());
         }
     }
 
@@ -80,12 +86,20 @@ impl Contents {
             )));
         }
         let limit = target.saved_bytes_max();
-        match &self.largest {
-            Some((bytes, place)) if *bytes > limit => Err(place.clone().malformed(format!(
+        if let Some((bytes, place)) = &self.largest
+            && *bytes > limit
+        {
+            return Err(place.clone().malformed(format!(
                 "record of {bytes} bytes exceeds the limit of namespace {name}, {limit}: raise the namespace's limit"
-            ))),
-            _ => Ok(()),
+            )));
         }
+        if options.override_shards {
+            return Ok(());
+        }
+        self.declarations.iter().try_for_each(|saved| {
+            let checked = target.check_declaration(&saved.set, saved.view());
+            checked.map_err(|error| BackupError::Refused(error.to_string()))
+        })
     }
 }
 
@@ -370,6 +384,8 @@ impl RestoreOptions {
             Err(
                 Error::RecordTooBig { .. }
                 | Error::KeyMismatch { .. }
+                | Error::NotUnique { .. }
+                | Error::OwnedBin { .. }
                 | Error::Parameter(_)
                 | Error::ShardRoot { .. }
                 | Error::ShardCompanion { .. }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::Key;
+use crate::record::{Key, RecordView};
 use crate::{Error, Result, base64};
 
 /// The set that holds the declarations of a store, a record each, with the relation's name as its key.
@@ -211,6 +211,67 @@ impl RelationDeclaration {
                 (RelationKind::Graph, _) => Some(&side.set),
                 _ => None,
             })
+    }
+
+    /// Refuses bins that one of these relations owns, unless it is this one. Links of one bin are one relation by several names,
+    /// and a set may have several lists of members, each in a record of its own, and several graphs of one set of nodes.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], which names the bin and both relations.
+    pub(crate) fn check_beside(&self, known: &[Self]) -> Result<()> {
+        for other in known {
+            let shares = other.kind == self.kind
+                && match self.kind {
+                    RelationKind::Links | RelationKind::Graph => true,
+                    RelationKind::Members => other.owner != self.owner,
+                    _ => false,
+                };
+            if other.name == self.name || shares {
+                continue;
+            }
+            let is_taken = |(set, bin): &(&str, &str)| {
+                let mut owned = other.owned_bins();
+                owned.any(|(known, owned, _)| (known, owned) == (*set, *bin))
+            };
+            let mut bins = self.owned_bins().map(|(set, bin, _)| (set, bin));
+            if let Some((set, bin)) = bins.find(is_taken) {
+                return Err(Error::parameter(format!(
+                    "bin {bin:?} of set {set:?} belongs to relation {:?}, a {}: give relation {:?} another bin, or call forget_relation({:?}) first",
+                    other.name,
+                    other.kind.name(),
+                    self.name,
+                    other.name,
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a declaration that comes from another store where one of these relations has its name and keeps references
+    /// elsewhere, or one of its bins. Links have a side for each set that they were used with.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub(crate) fn check_restored(&self, known: &[Self]) -> Result<()> {
+        let is_as_known = |known: &&Self| {
+            let is_side_known = |side| self.sides.contains(side);
+            known.kind == self.kind
+                && (self.kind == RelationKind::Links
+                    || known.sides.len() == self.sides.len()
+                        && known.sides.iter().all(is_side_known))
+        };
+        match known.iter().find(|known| known.name == self.name) {
+            Some(known) if !is_as_known(&known) => Err(Error::parameter(format!(
+                "relation {:?} is declared as {:?} with {:?} here, and as {:?} with {:?} in the backup: call forget_relation({:?}) first, or restore other sets than {DECLARATION_SET:?}",
+                self.name, known.kind, known.sides, self.kind, self.sides, self.name,
+            ))),
+            _ => self.check_beside(known),
+        }
+    }
+
+    /// The declaration in a record's bins; `None`: it was removed, or cannot be read.
+    pub(crate) fn of_bins(bins: RecordView<'_>) -> Option<Self> {
+        Self::from_json(bins.bin(DECLARATION_BIN)?.as_str()?).ok()
     }
 
     pub(crate) fn from_json(json: &str) -> Result<Self> {

@@ -11,6 +11,7 @@ use crate::error::ShardLoss;
 use crate::{Error, Result};
 
 use super::core::{expired, metadata_of};
+use super::declaration::{DECLARATION_SET, RelationDeclaration};
 use super::entry::check_size;
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, ShardAccess};
@@ -98,7 +99,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`crate::Error::RecordTooBig`], [`crate::Error::KeyBusy`], [`crate::Error::KeyMismatch`], a record of another set,
-    /// no room; [`crate::Error::ShardRoot`] and [`crate::Error::ShardCompanion`] where a sharded collection would be
+    /// no room; a declaration that contradicts one of this namespace; [`crate::Error::ShardRoot`] and [`crate::Error::ShardCompanion`] where a sharded collection would be
     /// broken, [`crate::Error::ShardKeyCollision`] where a companion would be written into a record that is no companion.
     /// Nothing was changed then.
     pub(crate) fn write_saved(
@@ -107,6 +108,9 @@ impl Namespace {
         saved: &SavedVersion<'_>,
         policy: WriteSavedPolicy,
     ) -> Result<WriteSaved> {
+        if !policy.override_shards {
+            self.check_declaration(set, saved.bins)?;
+        }
         let (core, mut body) = (&self.core, Scratch::take());
         let body: &mut Vec<u8> = &mut body;
         let existing = policy.existing;
@@ -173,6 +177,20 @@ impl Namespace {
         core.acknowledge(published, policy.acknowledge)?;
         core.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
+    }
+
+    /// Refuses a saved declaration of a relation that contradicts one of this namespace. Other records are none.
+    ///
+    /// # Errors
+    /// [`crate::Error::Parameter`].
+    pub(crate) fn check_declaration(&self, set: &str, bins: RecordView<'_>) -> Result<()> {
+        if set != DECLARATION_SET {
+            return Ok(());
+        }
+        match RelationDeclaration::of_bins(bins) {
+            Some(saved) => saved.check_restored(&self.core.relations.table.read().declarations),
+            None => Ok(()),
+        }
     }
 
     /// Waits until all that was written is as durable as the namespace promises.

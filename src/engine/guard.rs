@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use spikelet_storage::{Change, EntryView, RecordLock};
 
 use super::core::NamespaceCore;
-use super::declaration::{DECLARATION_BIN, DECLARATION_SET, RelationDeclaration};
+use super::declaration::{DECLARATION_SET, RelationDeclaration};
 use super::policy::{ShardAccess, WritePolicy};
 use super::relation_rules::{RuleTable, SetRules};
 use super::write::{EditOutcome, WriteRefusal, WriteTarget};
@@ -169,9 +169,7 @@ impl NamespaceCore {
         let read = |name: &str| {
             let digest = self.key_hash.digest(DECLARATION_SET, &Key::from(name));
             let found = self.read_live(&digest, |live| {
-                let record = RecordView::parse(live.payload()).ok()?;
-                let json = record.bin(DECLARATION_BIN)?.as_str()?;
-                RelationDeclaration::from_json(json).ok()
+                RelationDeclaration::of_bins(RecordView::parse(live.payload()).ok()?)
             });
             found.ok().flatten().flatten()
         };

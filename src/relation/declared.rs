@@ -211,38 +211,12 @@ impl RelationDeclaration {
         ))
     }
 
-    /// Refuses bins that another relation of the store owns. Links of one bin are one relation by several names, and a set may
-    /// have several lists of members, each in a record of its own, and several graphs of one set of nodes.
+    /// Refuses bins that another relation of the store owns.
     fn check_bins<S: RecordStore>(&self, store: &S) -> Result<()> {
-        let Some(guard) = store.relation_guard()? else {
-            return Ok(());
-        };
-        for other in guard.declarations().iter() {
-            let shares = other.kind == self.kind
-                && match self.kind {
-                    RelationKind::Links | RelationKind::Graph => true,
-                    RelationKind::Members => other.owner != self.owner,
-                    _ => false,
-                };
-            if other.name == self.name || shares {
-                continue;
-            }
-            let is_taken = |(set, bin): &(&str, &str)| {
-                let mut owned = other.owned_bins();
-                owned.any(|(known, owned, _)| (known, owned) == (*set, *bin))
-            };
-            let mut bins = self.owned_bins().map(|(set, bin, _)| (set, bin));
-            if let Some((set, bin)) = bins.find(is_taken) {
-                return Err(Error::parameter(format!(
-                    "bin {bin:?} of set {set:?} belongs to relation {:?}, a {}: give relation {:?} another bin, or call forget_relation({:?}) first",
-                    other.name,
-                    other.kind.name(),
-                    self.name,
-                    other.name,
-                )));
-            }
+        match store.relation_guard()? {
+            Some(guard) => self.check_beside(&guard.declarations()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns the declaration with the handle's rule, or else the rule of the stored one.

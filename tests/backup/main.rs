@@ -8,4 +8,5 @@ mod existing;
 mod files;
 mod golden;
 mod indexes;
+mod relations;
 mod shards;

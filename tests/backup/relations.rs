@@ -1,0 +1,68 @@
+//! Restores into stores that have relations and unique indexes of their own.
+
+use spikelet::Store;
+use spikelet::backup::{BackupError, RestoreSummary};
+use spikelet::query::IndexDefinition;
+use spikelet::relation::{ManyToMany, declared_relations};
+use tempfile::TempDir;
+
+use super::common::*;
+
+/// A store with an edge from 1 to 2, of a relation of this name whose sources have their edges in this bin.
+fn with_edge(name: &str, bin: &str) -> Store {
+    let store = store();
+    let relation = ManyToMany::new(&store, name, ("users", bin), ("users", "followers"));
+    relation.link(1, 2).unwrap();
+    store
+}
+
+fn restored(from: &Store, into: &Store, partial: bool) -> Result<RestoreSummary, BackupError> {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(from, &path);
+    restore(&path, into, options(|options| options.partial = partial))
+}
+
+fn names(store: &Store) -> Vec<String> {
+    let declared = declared_relations(store).unwrap();
+    declared.iter().map(|it| it.name.to_string()).collect()
+}
+
+#[test]
+fn a_declaration_that_contradicts_one_of_the_store_is_refused_before_anything_is_written() {
+    for (name, bin) in [("likes", "following"), ("follows", "friends")] {
+        let store = with_edge(name, bin);
+        let records = records_of(&store);
+        let error = restored(&with_edge("follows", "following"), &store, false).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        assert_eq!(
+            (records_of(&store), names(&store)),
+            (records, vec![name.to_owned()])
+        );
+        let summary = restored(&with_edge("follows", "following"), &store, true).unwrap();
+        assert_eq!(summary.refused, 1);
+        assert_eq!(names(&store), [name]);
+    }
+}
+
+#[test]
+fn a_record_that_a_unique_index_of_the_store_refuses_is_counted_by_partial() {
+    let from = store();
+    let users = from.set("users").unwrap();
+    users.put(1, [("mail", "a@b")]).unwrap();
+    users.put(2, [("mail", "c@d")]).unwrap();
+    let into = store();
+    let users = into.set("users").unwrap();
+    users.put(3, [("mail", "a@b")]).unwrap();
+    users
+        .create_index(IndexDefinition::new("by_mail", ["mail"]).unique(true))
+        .unwrap();
+    let error = restored(&from, &into, false).unwrap_err();
+    assert!(error.to_string().contains("by_mail"), "{error}");
+    let summary = restored(&from, &into, true).unwrap();
+    assert_eq!(
+        (summary.restored + summary.fresher, summary.refused),
+        (1, 1)
+    );
+    assert!(users.get(1).unwrap().is_none());
+}
