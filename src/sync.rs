@@ -15,11 +15,15 @@ use std::thread::{self, Thread};
 pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic;
+#[cfg(not(shuttle))]
+pub(crate) use std::thread::yield_now;
 
 #[cfg(shuttle)]
 pub(crate) use model::{Mutex, RwLock};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic;
+#[cfg(shuttle)]
+pub(crate) use shuttle::thread::yield_now;
 
 /// Wakes the calling thread, which parks until then. Each thread has one, so that a list of wakers knows the one that comes
 /// again.

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use spikelet::expressions::{last_update, set_name};
@@ -268,6 +269,42 @@ fn a_busy_unique_key_names_the_record_that_another_writer_has() {
 }
 
 #[test]
+fn a_transaction_is_run_again_while_another_writer_has_its_unique_key() {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let store = store_by(clock.clone());
+    let set = store.set("users").unwrap();
+    let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);
+    set.create_index(by_mail).unwrap();
+    set.put_with(&soon(), "eve", [("mail", "a")]).unwrap();
+    clock.advance_ms(5_000);
+    let ((held, is_held), (done, is_done)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let users = &set;
+        let mut holder = Some(scope.spawn(move || {
+            users.update("eve", |_| {
+                held.send(()).unwrap();
+                is_done.recv().unwrap();
+                Ok(())
+            })
+        }));
+        is_held.recv().unwrap();
+        let mut attempts = 0;
+        let written = store.transaction(|tx| {
+            attempts += 1;
+            if let Some(holder) = holder.take_if(|_| attempts == 2) {
+                done.send(()).unwrap();
+                holder.join().unwrap().unwrap();
+            }
+            tx.set("users")?.put("dan", [("mail", "a")])
+        });
+        // Also where it was not run again, so that the test ends.
+        done.send(()).ok();
+        written.unwrap();
+        assert_eq!(attempts, 2);
+    });
+}
+
+#[test]
 fn a_parallel_query_of_a_set_that_does_not_exist_looks_at_no_index() {
     let store = Store::in_memory().unwrap();
     let by_city = IndexDefinition::new("by_city", ["city"]);
@@ -277,6 +314,7 @@ fn a_parallel_query_of_a_set_that_does_not_exist_looks_at_no_index() {
     let queries = || namespace(&store).indexes().remove(0).queries;
     let query = store.set("users").unwrap().query("by_city").unwrap();
     assert_eq!((query.count().unwrap(), queries()), (0, 0));
+    assert_eq!(query.explain().unwrap().entries, 0);
     let ended = query.for_each_parallel(2, |record| ControlFlow::Break(record.map(drop)));
     assert!(ended.unwrap().is_continue());
     assert_eq!(queries(), 0);

@@ -190,13 +190,18 @@ impl NamespaceCore {
     }
 
     fn fill_record(&self, index: &Index, digest: &Digest) -> Result<()> {
-        let lock = loop {
-            match self.storage.lock(digest, None) {
-                // Writers that wait for the record are served first.
-                Err(spikelet_storage::Error::KeyBusy { .. }) => std::thread::yield_now(),
-                lock => break lock?,
-            }
-        };
+        // Writers that wait for the record are served first, and the one that holds the record of the same unique key.
+        while let Err(error) = self.try_fill_record(index, digest) {
+            let Error::KeyBusy { .. } = error else {
+                return Err(error);
+            };
+            crate::sync::yield_now();
+        }
+        Ok(())
+    }
+
+    fn try_fill_record(&self, index: &Index, digest: &Digest) -> Result<()> {
+        let lock = self.storage.lock(digest, None)?;
         let entry = match lock.entry() {
             // It says so when it is read, and is in no index until it is written anew.
             Err(error) if error.is_damage() => {
@@ -316,5 +321,43 @@ impl Indexes {
     /// Names and statistics of all.
     pub(in crate::engine) fn stats(&self) -> Vec<super::IndexStats> {
         self.all().iter().map(|index| index.stats()).collect()
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use spikelet_storage::ManualClock;
+
+    use super::*;
+    use crate::{Expiration, NamespaceConfig, Store, WritePolicy};
+
+    #[test]
+    fn a_build_waits_for_the_writer_of_another_record_with_its_unique_key() {
+        let clock = Arc::new(ManualClock::at(1_000_000));
+        let config = NamespaceConfig::new("test").background(false);
+        let store = Store::builder().clock(clock.clone()).namespace(config);
+        let store = store.open().unwrap();
+        let set = store.set("users").unwrap();
+        let soon = Expiration::After(Duration::from_secs(2));
+        let soon = WritePolicy::default().expiration(soon);
+        set.put_with(&soon, "eve", [("mail", "a")]).unwrap();
+        set.put("dan", [("mail", "a")]).unwrap();
+        let core = &store.namespace("test").unwrap().core;
+        let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);
+        let index = core.declare(Some("users"), by_mail).unwrap().unwrap();
+        let [eve, dan] = ["eve", "dan"].map(|key| core.key_hash.digest("users", &key.into()));
+        core.fill_record(&index, &eve).unwrap();
+        clock.advance_ms(5_000);
+        let held = core.storage.lock(&eve, None).unwrap();
+        let (ended, has_ended) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| ended.send(core.fill_record(&index, &dan)).unwrap());
+            assert!(has_ended.recv_timeout(Duration::from_millis(50)).is_err());
+            drop(held);
+            has_ended.recv().unwrap().unwrap();
+        });
     }
 }

@@ -380,7 +380,11 @@ impl Query {
         let (index, entries, components) = match &self.source {
             QuerySource::Index(index) => {
                 let asked = self.conditions.selection(&index.definition)?;
-                let entries = self.rest_of(index, asked.ranges)?.count(&index.entries);
+                let rest = self.rest_of(index, asked.ranges)?;
+                let entries = match self.set_id() {
+                    Some(NO_SET) => 0,
+                    _ => rest.count(&index.entries),
+                };
                 let name = index.name().as_ref().into();
                 (
                     Some(name),

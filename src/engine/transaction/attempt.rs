@@ -406,7 +406,14 @@ impl TransactionRun {
         }
         let published = self.core.publish_group(locked, acknowledge);
         (0..state.lost_roots).for_each(|_| self.core.note_lost_root(true));
-        published.map_err(CommitFailure::Failed)
+        published.map_err(|error| match error {
+            // Another writer has the record of a unique key.
+            Error::KeyBusy { record, .. } => CommitFailure::Conflict(Conflict {
+                cause: ConflictCause::Locked,
+                record,
+            }),
+            error => CommitFailure::Failed(error),
+        })
     }
 }
 
