@@ -32,8 +32,8 @@ pub const fn shards_by_size(total_bytes: u64, shard_bytes: u64) -> u64 {
     if shards == 0 { 1 } else { shards }
 }
 
-/// Returns the fewest shards so that each takes at most `per_shard` of `writes_per_second`; at least 1. A rate that is no number, or
-/// not positive, asks for one.
+/// Returns the fewest shards so that each takes at most `per_shard` of `writes_per_second`; at
+/// least 1. A NaN or a rate that is not positive asks for one shard.
 #[must_use]
 pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
     let shards = (writes_per_second / per_shard).ceil();

@@ -28,8 +28,8 @@ pub struct ShardedCollection {
     pub epoch: u64,
     /// Whether a transition is under way, or was left unfinished: `advance` of a handle, or its next writer, ends it.
     pub in_transition: bool,
-    /// How many elements it has, as reads see them: what is copied from one record to another counts once, and what is
-    /// being deleted not at all. 1 for each record of a counter.
+    /// The number of elements, as reads see them: an element being copied from one record to
+    /// another counts once, one being deleted not at all. 1 for each record of a counter.
     pub elements: u64,
     /// What the bins of the root take, in bytes; 0 if there is none.
     pub root_bytes: u64,

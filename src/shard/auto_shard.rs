@@ -156,7 +156,7 @@ impl AutoSharder {
         load.busy = self.window.busy(epoch);
     }
 
-    /// Notes a reaction to contention, whose effect is measured.
+    /// Notes a reaction to contention, so that its effect is measured.
     fn note_contention(&self, load: &ObservedLoad, now_ms: u64) {
         if let Some(queue) = load.queue {
             self.contention.acted_on(queue);

@@ -182,8 +182,8 @@ impl Collection {
         }
     }
 
-    /// Whether what [`Collection::presence`] has read can be of such a bin. Lists and maps have been asked for their size,
-    /// which nothing else answers.
+    /// Checks that a bin of this kind can have answered [`Collection::presence`] so. Lists and maps
+    /// were asked for their size, and no other bin answers that.
     ///
     /// # Errors
     /// [`Error::IncompatibleType`].

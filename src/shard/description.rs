@@ -1,9 +1,10 @@
 //! The description of sharded collections in their root: bins `subkeys`, `subkeys_epoch`, `subkeys_bin` and `subkeys_epochs`.
 //!
-//! A record may hold any number of sharded collections. With one, the form is the documented one: `subkeys` is a list.
-//! With more, `subkeys` maps the name of each collection's bin to its list. A description is read as a whole, changed as
-//! plain data, and written back as a whole, under the condition that the record still bears the one that was read: no
-//! transition can undo what another collection's transition has written meanwhile.
+//! A record may hold any number of sharded collections. With one, the form is the documented one:
+//! `subkeys` is a list. With more, `subkeys` maps the name of each collection's bin to its list. A
+//! description is read as a whole, changed as plain data, and written back as a whole, under the
+//! condition that the record still bears the one that was read: no transition can undo a change
+//! that another collection's transition has written meanwhile.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -100,7 +101,8 @@ impl DescribedCollection {
 pub(crate) struct Description {
     /// The highest epoch that any collection of this record has had.
     latest: Epoch,
-    /// The bin whose companions have plain keys. It stays until no collection is sharded, so that no key gets another owner.
+    /// The one bin with plain keys for its companions. It stays until no collection is sharded, so
+    /// that no key gets another owner.
     plain: Option<BinName>,
     /// The entries, sorted by bin.
     entries: Vec<DescribedCollection>,
@@ -117,7 +119,7 @@ impl From<Description> for SharedDescription {
 }
 
 impl SharedDescription {
-    /// Whether the record has had no sharded collection so far.
+    /// Returns whether the record has never had a sharded collection.
     pub(crate) const fn is_new(&self) -> bool {
         self.0.is_none()
     }
@@ -248,7 +250,8 @@ impl Description {
             plain: Some(plain),
             entries,
         };
-        // Whoever changes it asks for the very map that was read, so there must be one map for each description.
+        // A change has the bin compared with the map that was read, so each description must have
+        // exactly one map.
         if matches!(subkeys, Value::Map(_)) && description.subkeys().as_ref() != Some(subkeys) {
             return Err(not_understood(
                 Some(subkeys),
@@ -342,7 +345,8 @@ impl Description {
         without
     }
 
-    /// Returns the value of the bin `subkeys`: a list for one collection whose companions bear plain keys, else a map.
+    /// Returns the value of the bin `subkeys`: a list if there is one collection and its companions
+    /// bear plain keys, else a map.
     fn subkeys(&self) -> Option<Value> {
         match &self.entries[..] {
             [] => None,

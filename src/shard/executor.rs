@@ -56,7 +56,7 @@ pub(crate) struct EncodedRequest<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) policy: Cow<'a, WritePolicy>,
     pub(crate) operations: Cow<'a, [Operation]>,
-    /// The number of operations before the first one whose result the request reads.
+    /// The number of operations before the first one that answers a read of the request.
     edits: usize,
 }
 
@@ -464,7 +464,8 @@ impl Executor {
     }
 }
 
-/// Returns the filter of a root whose collection in this bin is unsharded, beside a sharded one.
+/// Returns the filter of a root in which the collection of this bin is unsharded, beside a sharded
+/// one.
 fn is_beside_sharded(bin: &str) -> Expression {
     let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
     let count = MapReturnType::Count;
@@ -498,7 +499,7 @@ const fn is_known(request: &AtomicRequest<Bin>) -> bool {
     )
 }
 
-/// Tokens are positive: 0 stands for a companion that is frozen with its content.
+/// Tokens are positive: 0 marks a companion that is frozen with its content.
 const fn token_value(token: CompanionToken) -> i64 {
     token.0 as i64
 }

@@ -168,7 +168,8 @@ impl<R: RecordSet> Handle<R> {
         self.view(None, read)
     }
 
-    /// As [`Handle::read`]; `element`: the hash of the one that is read alone, and what is asked of its record.
+    /// [`Handle::read`] of the whole collection, or of one `element`: its hash, and the act on its
+    /// record.
     fn view<T>(
         &self,
         element: Option<&(u64, Act)>,
@@ -314,7 +315,7 @@ impl<R: RecordSet> Handle<R> {
     }
 }
 
-/// Returns advice for a caller whose split or merge does not apply.
+/// Returns advice for a caller that asked for a split or merge that does not apply.
 const fn remedy(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Unsharded => ": activate it first",

@@ -84,7 +84,8 @@ impl ShardSlice {
             }
             let behind = (read.len() - equal) as u64;
             if behind < self.limit && read.len() as u64 >= asked {
-                // There may be twice as many of them: so what is asked for doubles as long as nothing else is read.
+                // There may be more elements equal to `after`: the next request adds twice their
+                // number to the limit, so requests double as long as they read nothing else.
                 let more = (equal as u64).saturating_mul(2);
                 return Ok(Cut::Ask(self.limit.saturating_add(more)));
             }

@@ -1,5 +1,5 @@
-//! Sharding on demand: a collection that outgrows its record, or whose record is too hot, is sharded over companion records
-//! while it is in use.
+//! Sharding on demand: a collection that outgrows its record, or makes it too hot, is sharded over
+//! companion records while it is in use.
 //!
 //! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and are sharded by a
 //! [`ShardPolicy`], or by a call of [`Shards`]; [`TimeShards`] keeps elements by their time, in a record for each stretch
@@ -15,9 +15,10 @@
 //   `auto_shard` applies it.
 // * `record_info`: the role of one record.
 // * `audit`: sharded collections, and records that should not be there.
-// * `description`: the bins of a root for its sharded collections. `scheme`: where one of them is, and the bin of a
-//   companion; `record_name`: its key, and whose it is. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
-//   handle has found its collection last.
+// * `description`: the bins of a root for its sharded collections. `scheme`: where one of them is,
+//   and the bin of a companion; `record_name`: its key, and its root. `route`: in which record an
+//   element is. `element_hash`: in which shard. `route_cache`: where a handle has found its
+//   collection last.
 
 pub mod arithmetic;
 mod audit;

@@ -35,8 +35,9 @@ const CONTENTION_SHARDS_MAX: u64 = 64;
 /// A record takes hundreds of thousands; queues begin above some ten thousand.
 const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 
-/// When a collection is sharded, or gets more or fewer shards, of its own accord. Judged after writes (by
-/// [`elements_max`](Self::elements_max): after those that add), by the record that was written: the root, or a shard.
+/// When a collection is sharded, or gets more or fewer shards, of its own accord. Judged after
+/// writes (by [`elements_max`](Self::elements_max): after writes that add), by the record that was
+/// written: the root, or a shard.
 ///
 /// ```
 /// use spikelet::shard::ShardPolicy;
@@ -51,10 +52,11 @@ const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ShardPolicy {
-    /// Shards a record that is larger than this, in bytes, or than half of what a record may have. `None`: size alone shards
-    /// nothing. 128 KiB by default. Elements that are larger by themselves do not count, since no number of shards makes them
-    /// smaller; where there are several, shards part them once the record takes more than half of what it may have. To see that,
-    /// a write that leaves its record too large reads it, and a handle remembers what it has seen.
+    /// Shards a record that is larger than this, in bytes, or than half the largest record of the
+    /// store. `None`: size alone shards nothing. 128 KiB by default. Elements that are larger by
+    /// themselves do not count, since no number of shards makes them smaller; where there are
+    /// several, shards part them once the record takes more than half of the largest record. To see
+    /// that, a write that leaves its record too large reads it, and a handle remembers the result.
     pub record_bytes_max: Option<u64>,
     /// Shards a record that has more elements than this. `None`, the default: their count alone shards nothing.
     pub elements_max: Option<u64>,
@@ -125,15 +127,15 @@ impl ShardPolicy {
         growth: f64,
     }
 
-    /// Returns the policy for these records. One that limits the size limits it to half of what a record may have at most: a
-    /// transition needs room in the record, too.
+    /// Returns the policy for these records. One that limits the size limits it to at most half of
+    /// the largest record: a transition needs room in the record, too.
     pub(crate) fn of_records<R: RecordSet>(self, records: &R) -> Self {
         let half = records.max_record_bytes().map_or(u64::MAX, |max| max / 2);
         let record_bytes_max = self.record_bytes_max.map(|limit| limit.min(half));
         self.record_bytes_max(record_bytes_max)
     }
 
-    /// Returns whether a record of this size, with so many elements, is too large.
+    /// Returns whether a record of this size, with `count` elements, is too large.
     pub(crate) fn is_too_large(&self, record_bytes: u64, count: u64) -> bool {
         let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
         over(record_bytes, self.record_bytes_max) || over(count, self.elements_max)

@@ -10,7 +10,7 @@ use crate::record::{RecordView, companion_name};
 /// The role of a record for sharded collections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RecordInfo {
-    /// Nothing.
+    /// No role: a record without shards.
     Plain,
     /// The root of these.
     Root(Vec<CollectionInfo>),

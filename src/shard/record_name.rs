@@ -1,4 +1,4 @@
-//! The names in a companion: its key, and its bin `shard_of`. The forms are those of `docs/format.md`.
+//! The names in a companion: its key, and its bin `shard_of`. `docs/format.md` has the forms.
 
 use super::route::RecordRef;
 use super::scheme::{Companion, Epoch, SHARD_OF, key_value, list, shards_of};

@@ -67,8 +67,9 @@ impl Executor {
             && !is_placed
             && records.may_bring_back(&encoded.policy)
         {
-            // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete. A placed
-            // companion is closed, by the token that the delete asks for.
+            // A restart may bring it back: closed, so that no writer reaches it by a route from
+            // before the delete. A placed companion is closed, by the token that the delete asks
+            // for.
             let frozen = AtomicRequest {
                 edit: RequestEdit::Freeze,
                 ..request.clone()

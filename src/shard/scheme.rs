@@ -1,6 +1,7 @@
 //! Where a collection is (its entry in the root's bin `subkeys`), and the state of a companion (bin `shard_of`).
 //!
-//! The forms are those of `docs/format.md`. A form that is not understood is an error: a guess could lose data.
+//! `docs/format.md` has the forms. A form that is not understood is an error: a guess could lose
+//! data.
 
 use std::fmt;
 
@@ -10,8 +11,8 @@ use crate::{Error, Key, Result};
 
 pub(crate) use crate::record::{DESCRIPTION_BINS, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH};
 
-/// Companion: there while writes are refused. 0: frozen with its content; otherwise it is being made, by the one whose
-/// token this is.
+/// Companion: there while writes are refused. 0: frozen with its content; otherwise the token of
+/// the caller that is making it.
 pub(crate) const FROZEN: &str = "frozen";
 
 /// Refuses the names of bins that describe shards.
@@ -217,7 +218,7 @@ pub(crate) struct Companion {
     pub(crate) epoch: Epoch,
 }
 
-/// Returns the key that a value is; `Err` with the value if it is none.
+/// Returns the value as a key; `Err` with the value if it cannot be one.
 pub(crate) fn key_in(value: Value) -> std::result::Result<Key<'static>, Value> {
     match value {
         Value::Int(number) => Ok(Key::Integer(number)),

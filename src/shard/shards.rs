@@ -40,10 +40,11 @@ use crate::{Error, RecordSet, Result};
 /// (2.8 MB for 4,096). The filters, most of that, go when the shards change. Threads may share a handle.
 ///
 /// # Errors of transitions
-/// A transition checks what it can before it changes anything. Once it is under way, it may fail as any write of the handle,
-/// and with [`Error::ShardMissing`] where a companion is gone. It stays under way then: the next
-/// writer, or [`Shards::advance`], carries it on, and where it cannot be ended, [`Shards::delete`] is the way out. A
-/// transition that another caller has left is ended first.
+/// A transition makes all checks that it can before it changes anything. Once it is under way, it
+/// may fail as any write of the handle, and with [`Error::ShardMissing`] where a companion is gone.
+/// It stays under way then: the next writer, or [`Shards::advance`], carries it on, and where it
+/// cannot be ended, [`Shards::delete`] is the way out. A transition that another caller has left is
+/// ended first.
 pub struct Shards<'h, R> {
     handle: &'h Handle<R>,
     on_progress: Option<ProgressObserver<'h>>,
@@ -106,12 +107,11 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// has more stays as it is. [`Shards::merge`] makes them fewer.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::Parameter`] unless `shards` is a power of two up to 4,096,
-    /// or if other programs have put NaN among elements or keys;
-    /// [`Error::IncompatibleType`] if the bin or the companions hold another type;
-    /// [`Error::OpNotApplicable`] if other programs have put an element into a list more than
-    /// once; [`Error::ShardKeyCollision`] if another record has the key of a companion. Then
-    /// those of transitions.
+    /// Before anything is changed: [`Error::Parameter`] unless `shards` is a power of two up to
+    /// 4,096, or if other programs have put NaN among elements or keys; [`Error::IncompatibleType`]
+    /// if the bin or the companions hold another type; [`Error::OpNotApplicable`] if other programs
+    /// have put an element into a list more than once; [`Error::ShardKeyCollision`] if another
+    /// record has the key of a companion. Then the errors of transitions.
     pub fn activate(&mut self, shards: u64) -> Result<ShardState> {
         check_number(shards)?;
         let mut state = self.change(Goal::Activate(shards))?;
@@ -125,10 +125,10 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Splits every companion in two.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::OpNotApplicable`] if the collection is unsharded, or
-    /// in 4,096 companions; [`Error::IncompatibleType`] if the companions hold another type;
-    /// [`Error::ShardKeyCollision`] if another record has the key of a new companion. Then
-    /// those of transitions.
+    /// Before anything is changed: [`Error::OpNotApplicable`] if the collection is unsharded, or in
+    /// 4,096 companions; [`Error::IncompatibleType`] if the companions hold another type;
+    /// [`Error::ShardKeyCollision`] if another record has the key of a new companion. Then the
+    /// errors of transitions.
     pub fn split(&mut self) -> Result<ShardState> {
         self.change(Goal::Split)
     }
@@ -136,10 +136,10 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Merges the companions in pairs.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::OpNotApplicable`] if the collection is unsharded, or
-    /// in one companion; [`Error::IncompatibleType`] if the companions hold another type;
-    /// [`Error::RecordTooBig`] if one record cannot hold the content of two. Then those of transitions,
-    /// and `RecordTooBig` for elements that were added meanwhile.
+    /// Before anything is changed: [`Error::OpNotApplicable`] if the collection is unsharded, or in
+    /// one companion; [`Error::IncompatibleType`] if the companions hold another type;
+    /// [`Error::RecordTooBig`] if one record cannot hold the content of two. Then the errors of
+    /// transitions, and `RecordTooBig` for elements that were added meanwhile.
     pub fn merge(&mut self) -> Result<ShardState> {
         self.change(Goal::Merge)
     }
@@ -147,11 +147,12 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Moves the collection back into its root, unless it is there.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::OpNotApplicable`] if another program has made a bin
-    /// of the collection's name in the root, which would be lost (one that appears while companions are merged for this stops
-    /// the call after the merge); [`Error::IncompatibleType`] if the companions hold another
-    /// type; [`Error::RecordTooBig`] if one record cannot hold the collection. Then those of
-    /// transitions, and `RecordTooBig` for elements that were added meanwhile.
+    /// Before anything is changed: [`Error::OpNotApplicable`] if another program has made a bin of
+    /// the collection's name in the root, which would be lost (one that appears while companions
+    /// are merged for this stops the call after the merge); [`Error::IncompatibleType`] if the
+    /// companions hold another type; [`Error::RecordTooBig`] if one record cannot hold the
+    /// collection. Then the errors of transitions, and `RecordTooBig` for elements that were added
+    /// meanwhile.
     pub fn deactivate(&mut self) -> Result<ShardState> {
         self.change(Goal::Deactivate)
     }

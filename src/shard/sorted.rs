@@ -35,7 +35,7 @@ pub trait SortedBin: Sized {
         }
     }
 
-    /// Reads this many items. Those of a run backwards come the least first, too.
+    /// Reads this many items. The items of a run backwards come the least first, too.
     fn read(bin: &str, start: &RunStart, limit: u64) -> Operation {
         match start {
             RunStart::Rank(rank) => Self::read_page(bin, (*rank, None), limit),
@@ -95,7 +95,7 @@ impl SortedBin for Lists {
     }
 }
 
-/// Maps, whose entries are stored by key in any order.
+/// Maps, with entries by key, stored in any order.
 #[derive(Debug, Default)]
 pub struct Maps;
 

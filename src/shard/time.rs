@@ -1,8 +1,9 @@
 //! `TimeShards`: elements by their time, in a record for some minutes, an hour or a day.
 //!
 //! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves.
-//! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets in use. `protocol`: the
-//!   order of the steps, whose callers may stop anywhere. `model`: the check of every order.
+//! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets
+//!   in use. `protocol`: the order of the steps; callers may stop after any of them. `model`: the
+//!   check of every order.
 //! * `read`: elements of buckets in either direction. `range`: the reads of a range of times.
 
 mod calendar;
@@ -37,10 +38,11 @@ use crate::{Error, Key, ListReturnType, RecordSet, RecordStore, Result, Value, W
 
 /// Elements in the order of their times, in one record for each bucket: an hour or a day of UTC, or some minutes.
 ///
-/// A bucket is made with the first element in it, and expires when it ended longer than the retention ago: what is old
-/// goes without a delete. A directory lists the buckets in use, so reads touch only those, of the times they ask for, and
-/// [`TimeShards::latest`] only the last of them. Adding to a bucket that is there is one operation on its record. One element of
-/// a far time (in the years 1 to 9999) is a bucket as any other, and costs the others nothing.
+/// A bucket is made with the first element in it, and expires when it ended longer than the
+/// retention ago: old elements go without a delete. A directory lists the buckets in use, so reads
+/// touch only those, of the times they ask for, and [`TimeShards::latest`] only the last of them.
+/// Adding to a bucket that is there is one operation on its record. One element of a far time (in
+/// the years 1 to 9999) is a bucket as any other, and costs the others nothing.
 ///
 /// Equal elements of the same time, to the microsecond, are one: so a call of unknown outcome may be repeated.
 ///

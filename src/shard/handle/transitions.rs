@@ -148,8 +148,8 @@ impl<R: RecordSet> Handle<R> {
     /// Shards the collection further, for a write that was refused, if the policy says so.
     ///
     /// # Errors
-    /// The refusal itself where shards would not help, or cannot be made; what is in their way where the write cannot be done
-    /// otherwise.
+    /// The refusal itself where shards would not help, or cannot be made. For a record that is too
+    /// big, where only shards help, the error that prevented them.
     pub(super) fn make_way(&self, refused: Error) -> Result<()> {
         let route = self.remembered().route();
         let further = self
@@ -321,7 +321,8 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Returns the sizes of records by their bins, for stores that do not tell them.
+    /// Returns the sizes of records by their bins, for stores that do not give the sizes of
+    /// records.
     fn bytes_of_bins(&self, keys: &[Key<'_>]) -> Result<Vec<u64>> {
         let bytes = |record: Option<Record>| {
             let mut body = Vec::new();

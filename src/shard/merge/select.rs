@@ -18,7 +18,7 @@ const LEFT_PER_SHARD: u64 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CutWindow {
     pub(super) from: u64,
-    /// Included.
+    /// The highest cut of the window, included.
     pub(super) to: u64,
 }
 
@@ -118,8 +118,8 @@ struct DrawnElement {
     value: Value,
 }
 
-/// Draws, asks, and narrows the windows. The pivot's own window loses at least the pivot, whatever the ranks are: so windows
-/// shrink even while elements come and go.
+/// Draws, asks, and narrows the windows. The pivot's own window loses at least the pivot under any
+/// ranks: so windows shrink even while elements come and go.
 fn round<S: SortedShards>(
     shards: &mut S,
     windows: &mut [CutWindow],

@@ -9,7 +9,7 @@ use super::{ElementSortKey, RunStart, ShardRun, ShardSlice, Sorted, SortedShards
 use crate::Error;
 use crate::value::Value;
 
-/// The next element of a shard, by what it is sorted by. Of several fronts the greatest comes first.
+/// The sort key of the next element of a shard. Of several fronts the greatest comes first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Front {
     Forward(Reverse<ElementSortKey>),
@@ -95,8 +95,9 @@ impl<T: Sorted> ShardStream<T> {
     }
 }
 
-/// The elements of all runs in order, without the first `skip`, at most `limit`. It ends: what a batch brings is merged
-/// before the next one is asked for, and a shard that brings less than it was asked for is not asked again.
+/// The elements of all runs in order, without the first `skip`, at most `limit`. It ends: the
+/// elements of a batch are merged before the next one is asked for, and a shard that brings less
+/// than it was asked for is not asked again.
 pub(super) fn merged<S: SortedShards>(
     shards: &mut S,
     runs: Vec<ShardRun>,

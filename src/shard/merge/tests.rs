@@ -13,7 +13,7 @@ type Shard = Vec<(ElementSortKey, Value)>;
 /// Gets the number of the batch.
 type Meanwhile = Box<dyn FnMut(u64, &mut Vec<Shard>)>;
 
-/// Shards in vectors, which count what they are asked.
+/// Shards in vectors, which count their requests.
 #[derive(Default)]
 struct Counting {
     shards: Vec<Shard>,
@@ -314,7 +314,8 @@ fn a_range_reads_hardly_more_than_it_holds() {
     assert!(visits < 200 + 16 * (3 * 14 + 1), "{visits}");
 }
 
-/// Shards that are as unlike as can be, and whose draws mislead: the search must fall back to halving.
+/// Shards that are as unlike as can be, so that draws mislead: the search must fall back to
+/// halving.
 #[test]
 fn unlike_shards_take_logarithmically_many_rounds() {
     const EACH: u64 = 1 << 16;
@@ -354,7 +355,8 @@ fn unlike_shards_take_logarithmically_many_rounds() {
     }
 }
 
-/// Nobody can say what a page by position is while elements come and go; but it ends, and it is sorted.
+/// The content of a page by position is undefined while elements come and go; but the page ends,
+/// and it is sorted.
 #[test]
 fn a_search_ends_while_elements_come_and_go() {
     for seed in 0..200_u64 {
@@ -384,7 +386,7 @@ fn a_search_ends_while_elements_come_and_go() {
     }
 }
 
-/// What is there all the time is shown once, whatever comes and goes around it.
+/// An element that is there all the time is shown once, while its neighbours come and go.
 #[test]
 fn what_stays_is_shown_once_while_other_elements_come_and_go() {
     for seed in 0..50_u64 {

@@ -1,8 +1,10 @@
-//! Whether what callers were told can be put in an order: linearizability, element by element, checked as it happens.
+//! Checks that the answers of calls fit one order: linearizability, element by element, as the
+//! calls end.
 //!
-//! For each element all the states are kept in which the collection may be, given what callers have asked for and were
-//! told: whether the element is there, and which of the calls under way have taken effect, and with what answer. A call
-//! that was answered leaves those states in which it took effect with that answer. No state left: nothing explains it.
+//! For each element the history keeps all states that fit the calls and answers so far: whether the
+//! element is there, which of the calls under way have taken effect, and the answer of each. An
+//! answered call leaves the states in which it took effect with that answer. No state left: no
+//! order explains the answers.
 
 /// A set of elements, by their bits.
 pub(crate) type ElementSet = u8;
@@ -28,7 +30,7 @@ const fn shift(process: usize) -> usize {
     1 + 2 * process
 }
 
-/// What is known of one element.
+/// The calls on one element, and the states that fit them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Known {
     calls: [Option<Call>; PROCESSES_MAX],
@@ -36,14 +38,15 @@ struct Known {
     states: Vec<State>,
 }
 
-/// What is known of the collection.
+/// The history of every element of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallHistory {
     elements: Vec<Known>,
 }
 
 impl CallHistory {
-    /// Returns the history of a collection of `count` elements, which holds those of `there`.
+    /// Returns the history of a collection of `count` possible elements, which holds the elements
+    /// of `there`.
     pub(crate) fn new(count: u8, there: ElementSet) -> Self {
         let elements = (0..count).map(|element| Known {
             calls: [None; PROCESSES_MAX],

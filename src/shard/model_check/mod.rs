@@ -1,7 +1,7 @@
 //! Explores every order of the steps of several processes: what the checks of both protocols have in common.
 //!
-//! The explorer is our own: it takes a set of visited states and a stack, and the checks that are made in every state
-//! (whoever is at work may die there) fit into no general one.
+//! The explorer is our own: it takes a set of visited states and a stack, and the checks that are
+//! made in every state (any process may die there) fit into no general one.
 //!
 //! * [`history`]: whether the answers of calls can be put in an order.
 
@@ -23,16 +23,16 @@ pub(crate) trait World: Clone + Hash {
     /// Takes the next step of a process. Returns false if the process has ended.
     ///
     /// # Errors
-    /// A violation of what must hold.
+    /// A violation of an invariant.
     fn advance(&mut self, scenario: &Self::Scenario, process: usize) -> Result<bool, String>;
 
     /// Returns whether every process has ended.
     fn has_ended(&self, scenario: &Self::Scenario) -> bool;
 
-    /// Checks what must hold in every state.
+    /// Checks the invariants of every state.
     ///
     /// # Errors
-    /// A violation of it.
+    /// A violation of one.
     fn check(&self, scenario: &Self::Scenario) -> Result<(), String>;
 
     /// Returns a digest of what [`World::check`] depends on, by which equal ones are checked once. `None`: every state is
@@ -45,7 +45,7 @@ pub(crate) trait World: Clone + Hash {
     fn describe(&self, scenario: &Self::Scenario, process: usize) -> String;
 }
 
-/// What was explored.
+/// The extent of an exploration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Explored {
     pub(crate) states: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Explored {
 /// Explores every interleaving of the processes' steps.
 ///
 /// # Errors
-/// A violation of what must hold, and the steps that lead to it.
+/// A violation of an invariant, and the steps that lead to it.
 pub(crate) fn explore<W: World>(scenario: &W::Scenario, first: W) -> Result<Explored, String> {
     let mut explored = Explored::default();
     let (mut visited, mut checked) = (HashSet::new(), HashSet::new());
@@ -112,7 +112,7 @@ fn with_steps<W: World>(path: &[(W, usize)], scenario: &W::Scenario, why: &str) 
     steps.fold(why.to_string(), |text, step| text + &step)
 }
 
-/// Returns what was found, without the steps that lead to it.
+/// Returns the violation, without the steps that lead to it.
 pub(crate) fn first_line(found: &Result<Explored, String>) -> String {
     match found {
         Ok(explored) => format!("nothing in {explored:?}"),

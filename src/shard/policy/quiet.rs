@@ -57,8 +57,8 @@ struct Calm {
 }
 
 impl QuietMonitor {
-    /// Returns whether all shards of a collection of this epoch should be read now: for one of those who ask, every 10
-    /// seconds.
+    /// Returns whether all shards of a collection of this epoch should be read now: true for one
+    /// caller, every 10 seconds.
     pub(crate) fn is_due(&self, now_ms: u64, epoch: u64) -> bool {
         let Ok(mut calm) = self.0.try_lock() else {
             return false;

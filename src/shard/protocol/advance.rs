@@ -40,7 +40,7 @@ enum AdvanceStep<P> {
     Fill(u64, CompanionToken, P),
     /// Freezes a companion and reads its content: in a merge the one that its pair is to absorb.
     Freeze(u64, Again),
-    /// Split: removes from a companion what its pair has got.
+    /// Split: removes from a companion the elements that its pair has got.
     RemoveMoved(u64, P),
     /// Merge: reads whether this companion has absorbed the other one of its pair.
     LookAbsorbed(u64, Again),

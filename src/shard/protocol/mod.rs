@@ -1,8 +1,9 @@
 //! The protocol as machines of pure steps: the shipped code is the checked code.
 //!
-//! A machine is plain data. [`Machine::request`] says which operation on one record comes next, [`Machine::resume`] takes
-//! what it answered. A [`AtomicRequest`] is data, too: `executor` turns it into operations and a filter on a real store, the model
-//! executes it on a map, and a test holds the two together. A machine may stop for ever after any step; others go on.
+//! A machine is plain data. [`Machine::request`] says which operation on one record comes next,
+//! [`Machine::resume`] takes its reply. A [`AtomicRequest`] is data, too: `executor` turns it into
+//! operations and a filter on a real store, the model executes it on a map, and a test holds the
+//! two together. A machine may stop for ever after any step; others go on.
 //!
 //! * [`advance`]: carries a transition to its end. [`start`]: starts one.
 //! * [`write`]: a write to one element. [`view`]: which records together are the collection, or have one element.
@@ -77,7 +78,8 @@ pub(crate) enum RequestEdit<K: CollectionKind> {
     /// Root: marks that a transition begins, and from which shard on the keys of companions stand apart, if that is new. The
     /// rest of the description is as in the precondition, here and below.
     Mark(Form, Epoch, Option<u64>),
-    /// Root: ends a transition with this scheme, and removes the bin whose content the companions hold.
+    /// Root: ends a transition with this scheme, and removes the collection's bin: the companions
+    /// hold its content.
     FinishAndRemoveBin(Scheme),
     /// Root: ends a transition with this scheme. The bin, if there is one, stays.
     Finish(Scheme),
@@ -106,14 +108,15 @@ pub(crate) enum RequestEdit<K: CollectionKind> {
 pub(crate) enum Read<K: CollectionKind> {
     /// Nothing but what [`RequestEdit::User`] answers.
     Nothing,
-    /// What the record says of its shards, in whatever form; of a root also whether it has the collection's bin.
+    /// The record's description of its shards, in any form; of a root also whether it has the
+    /// collection's bin.
     Description,
     /// The state of the record.
     State,
     /// The state of the record, and the content.
     Content,
-    /// The state of the record, and the caller's answer; no answer where there is no bin. What the precondition says is
-    /// not read again.
+    /// The state of the record, and the caller's answer; no answer where there is no bin. A state
+    /// that the precondition implies is not read again.
     User(K::Act),
 }
 
@@ -143,7 +146,8 @@ impl<K: CollectionKind> AtomicRequest<K> {
         Self { expiration, ..self }
     }
 
-    /// Returns the request under this precondition, whose content then need not be read.
+    /// Returns the request under this precondition; the state that it implies need not be read
+    /// then.
     pub(crate) fn on_condition(self, precondition: Precondition) -> Self {
         Self {
             precondition,
@@ -242,7 +246,7 @@ impl CollectionRoot {
         })
     }
 
-    /// The description of a record, whatever it says of the collection in this bin.
+    /// The description of a record, without a look at its entry for the collection in this bin.
     pub(crate) fn described(description: Description, bin: BinName) -> Self {
         Self {
             keys: description.keys(bin),

@@ -23,7 +23,7 @@ pub(crate) enum Goal {
     Merge,
     /// Unsharded, in the root.
     Deactivate,
-    /// Deleted.
+    /// The whole collection is deleted.
     Delete,
 }
 

@@ -67,7 +67,7 @@ impl ViewRecord {
     /// Returns the record's answer if the record is as the view has it.
     ///
     /// # Errors
-    /// The record's error if the root has not changed; `None` if only another view can tell.
+    /// The record's error if the root has not changed; `None` if it takes another view to know.
     pub(crate) fn accept<K: CollectionKind>(
         &self,
         reply: RequestReply<K>,
@@ -176,13 +176,14 @@ pub(crate) struct Rejection {
     pub(crate) patience: u8,
 }
 
-/// The machine that makes a view: it reads the root, and in a transition the companions; for one element, those that may have it.
+/// The machine that makes a view: it reads the root, and in a transition the companions; for one
+/// element, the companions that may have it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Survey<K: CollectionKind> {
     token: CompanionToken,
     refused: Option<Rejection>,
     patience: u8,
-    /// The hash of the element that is to be read, and what is asked of its record.
+    /// The hash of the element to read, and the act on its record.
     element: Option<(u64, K::Act)>,
     step: ViewStep<K::Part>,
 }

@@ -14,7 +14,7 @@ pub(crate) struct ElementWrite<K: CollectionKind> {
     hash: u64,
     act: K::Act,
     token: CompanionToken,
-    /// A route whose companion refused the write.
+    /// The route by which a companion refused the write.
     refused: Option<CompanionRoute>,
     step: WriteStep<K::Part>,
 }

@@ -1,5 +1,5 @@
-//! Where a time-sharded collection keeps what: its entry in the root's `subkeys`, the records of its buckets, and the
-//! directory of the buckets in use. The forms are those of `docs/format.md`.
+//! Where a time-sharded collection keeps what: its entry in the root's `subkeys`, the records of
+//! its buckets, and the directory of the buckets in use. `docs/format.md` has the forms.
 //!
 //! The directory is a tree of pages, each a record with an ordered list of beginnings: of the years in use, of the buckets
 //! (or, for buckets of minutes, the days) of a year, of the buckets of a day. No page ever has more than 10,000 entries.
@@ -169,7 +169,7 @@ impl TimeLayout {
         }
     }
 
-    /// Returns the name of a part among those of the collection.
+    /// Returns the name of a part among the parts of the collection.
     pub(crate) fn name(self, part: CollectionPart) -> String {
         match part {
             CollectionPart::Shard(bucket, _) if self.shards == 1 => self.width.name_of(bucket),

@@ -1,4 +1,5 @@
-//! The scenarios, and that no precondition and no rule can be left out. Those that take long run by `cargo test -- --ignored`.
+//! The scenarios, and that no precondition and no rule can be left out. Long ones run by
+//! `cargo test -- --ignored`.
 
 use super::super::rules::{ProtocolRule, without};
 use super::super::start::Goal::{Activate, Advance, Deactivate, Delete, Merge, Split};
@@ -41,7 +42,8 @@ fn of(before: &[HashOp], processes: &[&[HashOp]]) -> HashScenario {
     }
 }
 
-/// Two collections of one record: what was done before to each of them, and processes, each of one collection.
+/// Two collections of one record: the operations done before on each of them, and processes, each
+/// of one collection.
 fn two(before: [&[HashOp]; 2], processes: &[(usize, &[HashOp])]) -> HashScenario {
     let script = |(of, ops): (usize, &[HashOp])| Script {
         of,
@@ -375,7 +377,7 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
             ),
             400,
         ),
-        // Plain keys change hands, while somebody who remembers them is late.
+        // Plain keys change hands, while a process that remembers them is late.
         (
             two(
                 [ONE, &[Add(1)]],

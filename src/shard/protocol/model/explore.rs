@@ -54,7 +54,7 @@ enum Running {
     },
 }
 
-/// What a process was told.
+/// The answer of a call.
 enum HashTold {
     Nothing,
     Yes(bool),
@@ -67,7 +67,8 @@ enum HashTold {
 )]
 enum Went {
     On(Running),
-    /// What the process remembers then; `None`: what it has remembered before.
+    /// The call has ended, with the route that the process remembers from now on; `None`: the route
+    /// as before.
     Ended(HashTold, Option<RouteHint>),
 }
 
@@ -93,7 +94,7 @@ impl Running {
             }
             HashOp::Contains(element) => Self::begin_pass(remembered, Some(element)),
             HashOp::ReadAll => Self::begin_pass(remembered, None),
-            // The clock stands still: the epochs alone must do.
+            // The clock does not move: the epochs alone must do.
             HashOp::Change(goal) => Self::Change(Transition::new(goal, 0, token)),
             HashOp::ChangeUnmoved(goal) => {
                 let start = Transition::new(goal, 0, token);
@@ -231,7 +232,7 @@ impl HashWorld {
     /// One step of a process; false if it has none left.
     ///
     /// # Errors
-    /// What must not be.
+    /// A violation of an invariant.
     fn step(
         &mut self,
         process: usize,
@@ -367,7 +368,7 @@ impl HashWorld {
         Ok(world)
     }
 
-    /// What must hold in every state, whoever dies in it.
+    /// Checks the invariants of a state in which any process may die.
     fn check_in(&self, hole: Option<HashHole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let collections = usize::from(self.history.count() / self.elements);
@@ -402,7 +403,7 @@ impl HashWorld {
         (0..collections).try_for_each(|of| all_advanced.check_settled(of))
     }
 
-    /// What must hold of a collection once nothing is under way.
+    /// Checks the invariants of a collection once nothing is under way.
     fn check_settled(&self, of: usize) -> Result<(), String> {
         let record = self.store.root.clone().unwrap_or_default();
         let root = record.root(of);
@@ -433,7 +434,7 @@ impl HashWorld {
 /// Explores every interleaving.
 ///
 /// # Errors
-/// What must not be, and the steps that lead to it.
+/// A violation of an invariant, and the steps that lead to it.
 pub(super) fn explore(scenario: &HashScenario) -> Result<Explored, String> {
     let first = first_of(scenario)?;
     model_check::explore(scenario, first)
@@ -469,11 +470,11 @@ fn first_of(scenario: &HashScenario) -> Result<HashWorld, String> {
     })
 }
 
-/// Follows some interleavings, in which a process takes several steps before it is another one's turn: what goes wrong
-/// because somebody comes late is found sooner than by [`explore`].
+/// Follows some interleavings, in which a process takes several steps before it is another one's
+/// turn: finds faults of late processes sooner than [`explore`] does.
 ///
 /// # Errors
-/// What must not be.
+/// A violation of an invariant.
 pub(super) fn sample(scenario: &HashScenario, runs: u64) -> Result<(), String> {
     let first = first_of(scenario)?;
     let count = scenario.processes.len() as u64;

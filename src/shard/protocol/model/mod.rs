@@ -3,7 +3,8 @@
 //! One record holds two collections, each with its own handles; most scenarios use the first one alone.
 //!
 //! * [`store`]: an abstract store that executes requests, and can leave a precondition out.
-//! * [`scenario`]: what is explored. [`explore`]: processes that run the machines, and all the orders in which their steps can come.
+//! * [`scenario`]: the form of scenarios. [`explore`]: processes that run the machines, and all the
+//!   orders in which their steps can come.
 //! * `checks`: the scenarios, and that no precondition and no rule can be left out. `real`: the abstract store answers as a real one.
 
 mod checks;
@@ -28,7 +29,7 @@ fn bin_of(collection: usize) -> BinName {
     BinName::new(["c", "d"][collection]).unwrap()
 }
 
-/// What is done to one record.
+/// An act on one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TinyAct {
     Add(u8),

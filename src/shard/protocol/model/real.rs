@@ -124,7 +124,7 @@ fn real_request(bin: &str, request: &AtomicRequest<Tiny>) -> AtomicRequest<Bin> 
     }
 }
 
-/// What was answered, as the abstract store puts it: where there is no bin, nothing is there.
+/// The real store's reply in the abstract store's form: a missing bin is an empty one.
 fn tiny_reply(reply: RequestReply<Bin>, request: &AtomicRequest<Tiny>) -> RequestReply<Tiny> {
     let act = match (&request.edit, &request.read) {
         (RequestEdit::User(act), Read::Nothing) | (_, Read::User(act)) => Some(*act),
@@ -220,7 +220,8 @@ fn any_read() -> impl Strategy<Value = Read<Tiny>> + Clone {
     })
 }
 
-/// Requests that the machines may make of a root. Those that bear a description bear none yet.
+/// Requests that the machines may make of a root. Preconditions with a description have an empty
+/// one yet.
 fn of_root() -> impl Strategy<Value = AtomicRequest<Tiny>> + Clone {
     let bears = || Precondition::Bears(SharedDescription::default());
     let marked_from = any::<bool>().prop_map(move |bare| {
@@ -278,7 +279,7 @@ fn with_description(
         Precondition::Bare(_) => Precondition::Bare(description.clone().into()),
         other => other.clone(),
     };
-    // Every mark raises the latest epoch: what is asked of a root depends on it.
+    // Every mark raises the latest epoch, and requests to a root depend on it.
     let edit = match request.edit {
         RequestEdit::Mark(to, epoch, apart) if epoch <= description.latest() => {
             RequestEdit::Mark(to, Epoch(description.latest().0 + 1), apart)

@@ -1,9 +1,9 @@
-//! What is explored: processes, and what each of them does.
+//! Scenarios to explore: processes, and the operations of each.
 
 use super::super::start::Goal;
 use super::store::HashHole;
 
-/// What a process does, one after the other.
+/// An operation of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HashOp {
     Add(u8),
@@ -16,7 +16,7 @@ pub(super) enum HashOp {
     ChangeUnmoved(Goal),
 }
 
-/// What one process does to one of the collections.
+/// The operations of one process on one of the collections.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     /// Which collection.
@@ -29,7 +29,8 @@ pub(super) struct Script {
 pub(super) struct HashScenario {
     /// How many collections are looked at.
     pub(super) collections: usize,
-    /// What is done before, by one alone after the other. The processes remember where this has led to.
+    /// Scripts that run before, one after the other, each alone. The processes remember the routes
+    /// that these leave.
     pub(super) before: Vec<Script>,
     /// How many of the processes, the last ones, remember nothing.
     pub(super) strangers: usize,

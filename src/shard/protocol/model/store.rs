@@ -11,7 +11,7 @@ use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
-/// What a record has of each collection.
+/// The bin of each collection in a record.
 pub(super) type CollectionBins = [Option<ElementSet>; COLLECTIONS];
 
 /// The key of a companion: the collection where the key says so, and its number.
@@ -31,7 +31,7 @@ pub(super) struct RootRecord {
 }
 
 impl RootRecord {
-    /// What it says of one collection.
+    /// Returns its description of one collection.
     pub(super) fn root(&self, of: usize) -> CollectionRoot {
         CollectionRoot::of(self.description.clone(), bin_of(of)).unwrap()
     }
@@ -42,7 +42,7 @@ const APART: u64 = 1 << 20;
 
 /// The key of a companion of this collection.
 pub(super) const fn companion_key(of: usize, keys: KeyForm, shard: u64) -> CompanionKey {
-    // Keys that stand apart are never those of others.
+    // A key that stands apart is never the key of another collection's companion.
     let shard = if keys.is_apart(shard) {
         shard + APART
     } else {
@@ -78,7 +78,7 @@ pub(super) enum HashHole {
     MarkedRootIs,
     /// The last step of a transition does not ask whether it is still under way.
     FinishedRootIs,
-    /// What was in the companion is put back whatever the root has become.
+    /// The companion's content is put back without a check of the root.
     RestoredRootIs,
     /// A write to a companion does not ask for its epoch.
     LiveEpoch,
@@ -171,7 +171,7 @@ impl HashStore {
             ..Observation::nothing()
         };
         if !matches!(request.read, Read::Nothing) {
-            // A read that is conditional does not ask what the root is.
+            // A conditional read does not read the root's state.
             if request.precondition == Precondition::None {
                 seen.root = record.root(of);
             }
@@ -252,7 +252,8 @@ impl HashStore {
         if !matches!(request.read, Read::Nothing) {
             seen.companion = Some((*companion, *state));
             apply_read(&request.read, *bin, &mut seen);
-            // What the precondition has asked for is taken as said: only the precondition stands between it and the reader.
+            // The read takes the state from the precondition, as the real one does: the
+            // precondition alone protects the reader.
             if let (RequestEdit::None, Precondition::Live(asked)) =
                 (&request.edit, &request.precondition)
             {
@@ -361,7 +362,7 @@ fn apply_read(read: &Read<Tiny>, bin: Option<ElementSet>, seen: &mut Observation
     }
 }
 
-/// What an act does to a bin.
+/// Applies an act to a bin.
 fn apply(act: TinyAct, bin: &mut Option<ElementSet>) -> Option<TinyAnswer> {
     let there = |element: u8| bin.unwrap_or_default() >> element & 1 == 1;
     Some(match act {

@@ -1,8 +1,8 @@
 //! Processes that run the protocol, and all the orders in which their steps can come.
 //!
-//! The protocol is plain code, which cannot be stopped in the midst of a call. So a process is what its steps have answered
-//! so far: to learn its next step, its call is run from its beginning with these answers, up to the first step that was not
-//! answered yet. What ships is what is checked.
+//! The protocol is plain code, which cannot be stopped in the midst of a call. So a process is kept
+//! as the replies to its steps: to learn its next step, its call is run from its beginning with
+//! these replies, up to the first step without one. The shipped code is the checked code.
 
 use std::cell::{Cell, RefCell};
 
@@ -18,7 +18,7 @@ use crate::shard::time::layout::CollectionPart;
 use crate::shard::time::protocol::Protocol;
 use crate::shard::time::steps::{Direction, StepError, TimeSteps, is_newer, is_open};
 
-/// What a process does.
+/// An operation of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TimeOp {
     Add(u8),
@@ -29,7 +29,7 @@ pub(super) enum TimeOp {
     Neighbor,
     /// From now on this is the first bucket that is kept.
     Horizon(TimeBucket),
-    /// What has expired is taken away.
+    /// Expired records are taken away.
     Reap,
 }
 
@@ -39,7 +39,8 @@ pub(super) struct TimeScenario {
     pub(super) store: TimeStore,
     /// The elements that the store holds.
     pub(super) there: ElementSet,
-    /// What is done before, by one alone, whose route all processes but the strangers remember.
+    /// Operations of one process alone before the others begin. All processes but the strangers
+    /// remember its route.
     pub(super) before: Vec<TimeOp>,
     /// How many of the processes, the last ones, remember nothing.
     pub(super) strangers: usize,
@@ -49,7 +50,7 @@ pub(super) struct TimeScenario {
     pub(super) hole: Option<TimeHole>,
 }
 
-/// What a call has told.
+/// The answer of a call.
 #[derive(Clone, Copy, Debug)]
 enum TimeTold {
     Nothing,
@@ -149,14 +150,14 @@ struct TimeProcess {
     token: u64,
 }
 
-/// The tokens of those who are alone.
+/// The first token of processes that run alone.
 const TOKENS_ALONE: u64 = 1_000_000;
 
 impl TimeWorld {
     /// One step of a process; false if it has none left.
     ///
     /// # Errors
-    /// What must not be.
+    /// A violation of an invariant.
     fn step(
         &mut self,
         process: usize,
@@ -196,7 +197,7 @@ impl TimeWorld {
                 self.end(process, op, told)?;
             }
             None => {
-                // What came before the attempt is of no account.
+                // Replies from before the attempt are of no account.
                 replies.drain(..after.attempt.replies);
                 (own.remembered, own.token) = (after.attempt.remembered, after.attempt.token);
                 own.running = Some((op, replies));
@@ -266,7 +267,7 @@ impl TimeWorld {
         Ok(remembered)
     }
 
-    /// What must hold in every state, whoever dies in it.
+    /// Checks the invariants of a state in which any process may die.
     fn check_in(&self, hole: Option<TimeHole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let mut world = self.clone();
@@ -301,7 +302,8 @@ impl TimeWorld {
         world.check_settled()
     }
 
-    /// What must hold once nothing is under way: every open record belongs to the collection, and is found.
+    /// Checks that, once nothing is under way, every open record belongs to the collection, and is
+    /// found.
     fn check_settled(&self) -> Result<(), String> {
         let root = self.store.root();
         for ((keys, part), record) in &self.store.parts {
@@ -378,11 +380,11 @@ fn first_of(scenario: &TimeScenario) -> Result<TimeWorld, String> {
     Ok(world)
 }
 
-/// Follows some interleavings, in which a process takes several steps before it is another one's turn: what goes wrong
-/// because somebody comes late is found sooner than by [`explore`].
+/// Follows some interleavings, in which a process takes several steps before it is another one's
+/// turn: finds faults of late processes sooner than [`explore`] does.
 ///
 /// # Errors
-/// What must not be.
+/// A violation of an invariant.
 pub(super) fn sample(scenario: &TimeScenario, runs: u64) -> Result<(), String> {
     let first = first_of(scenario)?;
     let count = scenario.processes.len();
@@ -408,7 +410,7 @@ pub(super) fn sample(scenario: &TimeScenario, runs: u64) -> Result<(), String> {
 /// Explores every interleaving.
 ///
 /// # Errors
-/// What must not be, and the steps that lead to it.
+/// A violation of an invariant, and the steps that lead to it.
 pub(super) fn explore(scenario: &TimeScenario) -> Result<Explored, String> {
     model_check::explore(scenario, first_of(scenario)?)
 }
@@ -434,7 +436,8 @@ impl model_check::World for TimeWorld {
         self.check_in(scenario.hole)
     }
 
-    /// What those who are alone meet does not depend on how far the dead had come.
+    /// A process that runs alone meets the store and the routes, however far the dead processes had
+    /// come.
     fn checked_part(&self) -> Option<u128> {
         let routes: Vec<_> = self.processes.iter().map(|it| it.remembered).collect();
         Some(digest(&(&self.store, &self.history, routes)))

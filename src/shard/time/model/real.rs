@@ -29,7 +29,7 @@ use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
 
 const KEY: &str = "lobby";
 
-/// What is asked of a step. Roots and tokens are taken from those that were met, the latest ones first.
+/// The request of a step. Roots and tokens are taken from the ones met before, the latest first.
 #[derive(Clone, Debug)]
 enum StepAsk {
     Root,
@@ -96,7 +96,7 @@ fn asks() -> impl Strategy<Value = Vec<StepAsk>> {
     prop::collection::vec(ask, 1..60)
 }
 
-/// What a step has told.
+/// The answer of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum StepTold {
     Root(CollectionRoot),
@@ -145,7 +145,7 @@ fn step<S: TimeSteps>(
     })
 }
 
-/// BothStores stores, and what was met in them.
+/// The model and a real store, with the roots and tokens met in them.
 struct BothStores {
     model: TimeStore,
     set: Set,
@@ -202,12 +202,13 @@ impl BothStores {
     /// Asks both.
     ///
     /// # Errors
-    /// What the two have answered, where that is not the same.
+    /// Both answers, where they differ.
     fn ask(&mut self, ask: &StepAsk) -> Result<(), String> {
         let (mut root, mut tokens) = (CollectionRoot::default(), self.tokens[0]);
         match ask {
             StepAsk::Neighbor => {
-                // Nobody shards a list in a root that has none of this collection's shards, or takes the last one away.
+                // Only a root that has shards of this collection gets or loses another sharded
+                // list.
                 if self.model.root().companions().is_some() {
                     self.model.change_neighbor();
                     self.describe(&self.model.root().description);

@@ -15,7 +15,7 @@ use crate::{Error, Expiration};
 /// The most steps that a process alone takes.
 const STEPS_ALONE_MAX: usize = 400;
 
-/// The steps of one call: answered from what was answered before, or by a store at once.
+/// The steps of one call: answered by earlier replies, or by a store at once.
 pub(super) struct Replay<'a> {
     pub(super) replies: &'a [Reply],
     pub(super) next: Cell<usize>,
@@ -76,7 +76,7 @@ impl TimeSteps for Replay<'_> {
         }
     }
 
-    /// The clock stands still: the epochs alone must do.
+    /// The clock does not move: the epochs alone must do.
     fn now_us(&self) -> u64 {
         0
     }

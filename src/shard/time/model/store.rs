@@ -29,7 +29,7 @@ pub(super) const fn bucket_of(element: u8) -> TimeBucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TinyTime;
 
-/// What is done to the record of a bucket or a page.
+/// An act on the record of a bucket or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TimeAct {
     Add(u8),
@@ -80,7 +80,7 @@ pub(super) enum Request {
     Step(AtomicRequest<TinyTime>),
 }
 
-/// What a step has answered.
+/// The reply to a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Horizon(Option<TimeBucket>),
@@ -90,13 +90,13 @@ pub(super) enum Reply {
 /// A part of a guard that is left out, to see that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeHole {
-    /// A collection is begun whatever the root says.
+    /// A collection is begun without a check of the root.
     BeginBears,
-    /// A deletion is marked whatever the root says.
+    /// A deletion is marked without a check of the root.
     MarkBears,
-    /// A deletion is ended whatever the root says.
+    /// A deletion is ended without a check of the root.
     ClearBears,
-    /// Records are placed in the place of those of any age.
+    /// A record is placed over one of any age.
     PlacedOlder,
     /// A record that is open already is opened again.
     OpenPlaced,
@@ -193,7 +193,7 @@ impl TimeStore {
         };
     }
 
-    /// Takes away what has expired.
+    /// Takes expired records away.
     pub(super) fn reap(&mut self) {
         let horizon = self.horizon;
         let is_kept = |part: CollectionPart| match (LAYOUT.end(part), horizon) {
