@@ -55,7 +55,7 @@ pub(super) fn element(tag: &str, to: &Address) -> Value {
 /// The link that an element is.
 ///
 /// # Errors
-/// [`Error::Parameter`] for an element that is no link: another program has put it there.
+/// [`Error::Parameter`] for an element that another program has put there and that is not a link.
 pub(super) fn link_of(element: Value) -> Result<TaggedLink> {
     let refuse = |found: &Value| {
         Error::parameter(format!(

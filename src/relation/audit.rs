@@ -233,7 +233,7 @@ impl<'a> Auditor<'a> {
         Ok(())
     }
 
-    /// Notes a record whose edges were looked at, and their number.
+    /// Notes a record with its number of edges, after a look at each of them.
     pub(super) fn note_record(&mut self, key: &Key<'static>, degree: u64) {
         self.audit.edges += degree;
         self.note_degree(key, degree);

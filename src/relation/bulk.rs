@@ -44,7 +44,7 @@ pub(super) struct ListedRecord<'k> {
     pub(super) bins: Bins,
 }
 
-/// What a batch is made of.
+/// An item of a batch.
 pub(super) trait BulkItem {
     /// Returns about how many bytes it takes.
     fn bytes(&self) -> usize;
@@ -124,7 +124,7 @@ enum GroupAttempt {
     Refused(Vec<ItemState>),
 }
 
-/// The state of an item whose group was refused.
+/// The state of an item after its group was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ItemState {
     /// It can be in the next group.
@@ -208,14 +208,16 @@ struct BulkEnd<'e> {
 
 /// The edit of one record: all that a group adds to it, on one side or on both.
 struct RecordEdit {
-    /// Its ends among those of the group.
+    /// Its ends: a range of the group's ends.
     ends: Range<usize>,
-    /// Its operations among those of the group. Of each side, one that adds, and returns the size behind. With attributes, one
-    /// before it returns the size before: lists refuse what they have.
+    /// Its operations: a range of the group's operations. Of each side, one that adds, and returns
+    /// the size behind. With attributes, one before it returns the size before: lists refuse keys
+    /// that they have.
     operations: Range<usize>,
 }
 
-/// The edits of a group, in about the order of its locks, and the ends that they add: those of a record side by side.
+/// The edits of a group, in about the order of its locks, and the ends that they add: the ends of a
+/// record are side by side.
 struct GroupEdits<'e> {
     edits: Vec<RecordEdit>,
     ends: Vec<BulkEnd<'e>>,
@@ -307,7 +309,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
             let numbers = of_position.iter().map(|place| !(*place as u32));
             ends.extend(numbers.filter_map(|number| end_at(edges, number)));
             let place = |end: &BulkEnd<'e>| (set(end), end.owner, end.side, end.added);
-            // Stable: what comes first of equal ends is of the last edge.
+            // Stable: the first of equal ends is of the last edge.
             ends.sort_by(|a, b| place(a).cmp(&place(b)));
             ends.dedup_by(|a, b| place(a) == place(b));
             let record = |end: &BulkEnd<'e>| (set(end), end.owner);
@@ -427,8 +429,8 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         new
     }
 
-    /// Returns the states of the edges of a group that was refused. Each end at a record whose lists have some of its keys costs
-    /// a read.
+    /// Returns the states of the edges of a group that was refused. One read for each end at a
+    /// record that was refused for keys that it has.
     fn states(
         &self,
         edges: &[&BulkEdge<'_>],

@@ -20,7 +20,7 @@ const BUILT: &str = "built";
 /// What a handle declares beside the relation itself, and whether it has done so.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
-    /// What becomes of edges when a record is deleted; `None`: what is declared.
+    /// The fate of edges when a record is deleted; `None`: the declared one.
     pub(super) rule: Option<OnDelete>,
     /// The number of the store's declarations when the handle last looked.
     epoch: AtomicU64,
@@ -41,7 +41,7 @@ impl Declared {
         self.epoch.store(0, Ordering::Relaxed);
     }
 
-    /// [`Declared::ensure`] for a handle whose declaration depends on nothing that is stored.
+    /// [`Declared::ensure`] for a handle with a declaration that does not depend on stored ones.
     pub(super) fn ensure_as<S: RecordStore>(
         &self,
         store: &S,
@@ -104,8 +104,8 @@ pub(super) struct StoredDeclaration {
 }
 
 impl RelationDeclaration {
-    /// Stores the declaration, or adds to the stored one of its name what this one has besides; with the handle's rule, or else
-    /// the stored one. `replaces`: as for [`RelationDeclaration::over`].
+    /// Stores the declaration, or merges it into the stored one of its name; with the handle's
+    /// rule, or else the stored one. `replaces`: as for [`RelationDeclaration::over`].
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, or one of the bins, and where the stored declaration contradicts

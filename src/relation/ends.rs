@@ -137,7 +137,7 @@ impl EdgeEnds<'_> {
                     other.at(store).check_owner()?;
                     other.add(store, attributes)?
                 }
-                // What this call has added is taken back.
+                // An end that this call has added is taken back.
                 None if changed || removes => other.remove(store)?,
                 None => return Ok(changed),
             };

@@ -56,11 +56,12 @@ pub(super) use schema::{SOURCE, TARGET, edge_keys, source_index, target_index, t
 /// removed last, so the edge decides: what dies in between leaves an edge that the edge set has not, which
 /// [`Graph::verify`] adds, or repeating the call.
 ///
-/// On a cluster, whose indexes have no order, edges are entries of key-ordered maps at both ends as well: in records of the
-/// set `{name}_ends`, by the node that they lead to and their sort keys, and omitted types by the node where they begin. The
-/// maps are sharded as edge sets are. [`link`](Self::link) and [`unlink`](Self::unlink) then read the edge before and after
-/// they write, for the sort keys that it had and the changes of others: [`Error::Conflict`] if others were first time and again. All calls answer the same; a query reads a map. What
-/// differs:
+/// The indexes of a cluster have no order, so there edges are entries of key-ordered maps at both
+/// ends as well: in records of the set `{name}_ends`, by the node that they lead to and their sort
+/// keys, and omitted types by the node where they begin. The maps are sharded as edge sets are.
+/// [`link`](Self::link) and [`unlink`](Self::unlink) then read the edge before and after they
+/// write, for the sort keys that it had and the changes of others: [`Error::Conflict`] if others
+/// were first time and again. All calls answer the same; a query reads a map. What differs:
 ///
 /// - A process that dies between two steps may also leave an edge under its former sort key: it is listed twice until
 ///   `verify` removes that entry.
@@ -102,8 +103,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// ones. Nodes are in the set of this name, edges in `{name}_edges`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name of a type with `-` or `|` in it, or one that is there twice; those of
-    /// [`IndexedRecordSet::ensure_index`].
+    /// [`Error::Parameter`] for a name of a type with `-` or `|` in it, or one that is there twice;
+    /// the errors of [`IndexedRecordSet::ensure_index`].
     pub fn new<'n>(
         store: S,
         name: &str,
@@ -142,8 +143,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     setters! { in
         /// Sets when the edge set of a node is sharded. Without this call, [`ShardPolicy::default`] decides.
         shard_policy(policy: ShardPolicy) => schema.shard_policy = policy,
-        /// Sets what becomes of the edges from and to a node that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no
-        /// handle has declared another rule, or [`OnDelete::Detach`]. The record of an edge is deleted with its entry in the edge set
+        /// Sets the fate of the edges from and to a node that is deleted, by any call:
+        /// [`OnDelete::Restrict`], as long as no handle has declared another rule, or
+        /// [`OnDelete::Detach`]. The record of an edge is deleted with its entry in the edge set
         /// under any rule.
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
         /// Refuses edges from and to nodes that do not exist, with [`Error::NotFound`]. Without this call, `link` creates the record of
@@ -151,8 +153,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         ends_must_exist() => schema.ends_must_exist = true,
     }
 
-    /// Declares the graph in the store: the store keeps its bins, and deletes nodes as [`Graph::on_delete`] says. The first write of
-    /// a handle does so by itself; this call also changes what was declared before. One read, and one write if it is new.
+    /// Declares the graph in the store: the store keeps its bins, and deletes nodes as
+    /// [`Graph::on_delete`] says. The first write of a handle does so by itself; this call also
+    /// changes an earlier declaration. One read, and one write if it is new.
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`]; the errors of a write.

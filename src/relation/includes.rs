@@ -107,8 +107,8 @@ impl Includes {
     /// Reads the records of these keys, and the records that they refer to. One batch, and one for each set that is referred to.
     ///
     /// # Errors
-    /// The first error of reading a record; [`Error::Parameter`](crate::Error::Parameter)
-    /// for a reference that is no key, and for a path into a collection that is sharded.
+    /// The first error of reading a record; [`Error::Parameter`](crate::Error::Parameter) for a
+    /// reference that is not a key, and for a path into a collection that is sharded.
     pub fn read<'k, S: RecordStore>(
         &self,
         store: &S,

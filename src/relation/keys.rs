@@ -21,7 +21,7 @@ pub(super) const BATCH: u64 = 512;
 /// Returns the key that an element of a collection is.
 ///
 /// # Errors
-/// [`Error::Parameter`] for an element that is no key: another program has put it there.
+/// [`Error::Parameter`] for an element that another program has put there and that is not a key.
 pub(super) fn key_of(element: Value) -> Result<Key<'static>> {
     key_in(element).map_err(|other| {
         Error::parameter(format!(
@@ -91,7 +91,7 @@ pub(super) fn is_removed(record: &Record) -> bool {
     record.view().bin(REMOVED).is_some()
 }
 
-/// Returns whether a record has been removed and nobody has written to it since.
+/// Returns whether a record has been removed and no caller has written to it since.
 pub(super) fn has_removed_alone(record: &Record) -> bool {
     let view = record.view();
     is_removed(record) && view.iter().all(|(bin, _)| bin == REMOVED)

@@ -125,9 +125,10 @@ impl<S: RecordStore> Links<S> {
         shard_policy(policy: ShardPolicy) => bin.0.shard_policy = policy,
         /// Sets how many records a walk may come to in all its steps, which bounds its memory. Default: 100,000.
         records_max(records: usize) => records_max = records,
-        /// Sets what becomes of the links of a record that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
-        /// has declared another rule, or [`OnDelete::Detach`]. Links that lead to the record and have no reciprocal are not found by
-        /// a delete: [`Links::verify`] removes them.
+        /// Sets the fate of the links of a record that is deleted, by any call:
+        /// [`OnDelete::Restrict`], as long as no handle has declared another rule, or
+        /// [`OnDelete::Detach`]. Links that lead to the record and have no reciprocal are not found
+        /// by a delete: [`Links::verify`] removes them.
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
         /// Refuses links from and to records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates records.
         ends_must_exist() => bin.0.owner_must_exist = true,
@@ -136,8 +137,9 @@ impl<S: RecordStore> Links<S> {
     /// Adds a link, and the link back where that is declared. Returns whether the link is new.
     ///
     /// # Errors
-    /// [`Error::Relation`], which names set and bin, around the refusals of a write; [`Error::Parameter`] for a tag whose declared
-    /// link back this handle does not name by [`Links::reciprocal`].
+    /// [`Error::Relation`], which names set and bin, around the refusals of a write;
+    /// [`Error::Parameter`] for a tag with a declared link back that this handle does not name by
+    /// [`Links::reciprocal`].
     pub fn link(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
         self.with_ends(from, tag, to, |ends, records| {
             ends.link(&self.store, records)
@@ -323,7 +325,7 @@ impl<S: RecordStore> Links<S> {
     /// Returns at most `limit` links of a record, with this tag (`None`: any), behind the link `after`. One read.
     ///
     /// # Errors
-    /// As for [`Links::link`]; [`Error::Parameter`] for an element that is no link.
+    /// As for [`Links::link`]; [`Error::Parameter`] for an element that is not a link.
     pub fn page(
         &self,
         from: &Address,
@@ -422,7 +424,7 @@ fn behind(tag: &str) -> Value {
     Value::from(vec![Value::String(format!("{tag}\0"))])
 }
 
-/// Both ends of a link, whose link back has the tag `back`.
+/// Returns both ends of a link. `back`: the tag of its link back.
 fn ends<'a>(
     [one, other]: &'a [RelationSide; 2],
     (from, tag, to): (&'a Address, &'a str, &'a Address),

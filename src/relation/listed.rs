@@ -97,7 +97,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
         })
     }
 
-    /// Reads the records of keys that this owner lists in one batch, without missing ones and those that name another owner.
+    /// Reads the records of keys that this owner lists, in one batch, without missing ones and ones
+    /// that name another owner.
     pub(super) fn read(
         &self,
         owner: &Key<'_>,

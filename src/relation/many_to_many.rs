@@ -48,7 +48,7 @@ pub use neighbors::Neighbors;
 /// Choose another where the children belong to one parent ([`OneToMany`](super::OneToMany)), or edges have conditions of their own
 /// to be queried by ([`Graph`](super::Graph)).
 ///
-/// # What holds when a process dies
+/// # When a process dies
 ///
 /// On a [`Store`](crate::Store) and a [`Namespace`](crate::Namespace) both ends are written in one transaction. Elsewhere `link`
 /// writes the source, then the target, and `unlink` the target, then the source. So the source decides: a process that dies in
@@ -163,8 +163,8 @@ impl<S: RecordStore> ManyToMany<S> {
         self.with_sides(|side| side.write_policy = policy.clone())
     }
 
-    /// Sets what becomes of the edges of a record that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
-    /// has declared another rule, or [`OnDelete::Detach`].
+    /// Sets the fate of the edges of a record that is deleted, by any call: [`OnDelete::Restrict`],
+    /// as long as no handle has declared another rule, or [`OnDelete::Detach`].
     #[must_use]
     pub fn on_delete(mut self, rule: OnDelete) -> Self {
         self.edges.declared.rule = Some(rule);
@@ -182,8 +182,9 @@ impl<S: RecordStore> ManyToMany<S> {
         self
     }
 
-    /// Declares the relation in the store: the store keeps its bins, and deletes records as [`ManyToMany::on_delete`] says. The first
-    /// write of a handle does so by itself; this call also changes what was declared before. One read, and one write if it is new.
+    /// Declares the relation in the store: the store keeps its bins, and deletes records as
+    /// [`ManyToMany::on_delete`] says. The first write of a handle does so by itself; this call
+    /// also changes an earlier declaration. One read, and one write if it is new.
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no end belongs to the other; the

@@ -88,9 +88,10 @@ impl<S: RecordStore> Members<S> {
     setters! { in
         /// Sets when the list is sharded. Without this call, [`ShardPolicy::default`] decides.
         shard_policy(policy: ShardPolicy) => listed.side.shard_policy = policy,
-        /// Sets what becomes of the members when the record with their list is deleted: [`OnDelete::Restrict`], as long as no handle has
-        /// declared another rule; [`OnDelete::Detach`] leaves them, [`OnDelete::Cascade`] deletes them. A member that is deleted, by
-        /// whatever call, is taken off the list under any rule.
+        /// Sets what becomes of the members when the record with their list is deleted:
+        /// [`OnDelete::Restrict`], as long as no handle has declared another rule;
+        /// [`OnDelete::Detach`] leaves them, [`OnDelete::Cascade`] deletes them. A member that is
+        /// deleted, by any call, is taken off the list under any rule.
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
     }
 
@@ -153,10 +154,12 @@ impl<S: RecordStore> Members<S> {
         self.put_bins(&key.into(), &to_bins(record)?)
     }
 
-    /// Writes many records, each in place of an earlier version, and lists their keys. A batch of up to 100,000 records, or 16 MiB of
-    /// keys and values, is one group of writes: the list is written once a batch, and all its records are locked meanwhile. Where
-    /// the list is sharded, each record is put by itself. `observe` is called after each batch, and may stop the call. Returns
-    /// what was done. A call with the same records goes on after a stop, an error or the end of the process.
+    /// Writes many records, each in place of an earlier version, and lists their keys. A batch of
+    /// up to 100,000 records, or 16 MiB of keys and values, is one group of writes: the list is
+    /// written once a batch, and all its records are locked meanwhile. Where the list is sharded,
+    /// each record is put by itself. `observe` is called after each batch, and may stop the call.
+    /// Returns the final progress. A call with the same records goes on after a stop, an error or
+    /// the end of the process.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {

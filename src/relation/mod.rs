@@ -9,9 +9,9 @@
 //! | [`ManyToMany`] | records of two sets, or of one, with both ends known |
 //! | [`Links`] | records of any sets by tags, and walks along them |
 //! | [`Graph`] | nodes and edges of declared types, with sort keys and edge sets |
-//! | [`Includes`] | records with those that they refer to, in one read |
-//! | [`Joined`] | records with fields of those that they refer to, kept in a set of their own and current by the changes |
-//! | [`Propagate`] | records with copies of fields of those that they refer to, kept current by the changes or on demand |
+//! | [`Includes`] | records with the records that they refer to, in one read |
+//! | [`Joined`] | records with fields of the records that they refer to, kept in a set of their own and current by the changes |
+//! | [`Propagate`] | records with copies of fields of the records that they refer to, kept current by the changes or on demand |
 //!
 //! All are written against [`RecordStore`](crate::RecordStore): a [`Store`](crate::Store), a
 //! [`Namespace`](crate::Namespace), a transaction, or another place that keeps records. What changes several records goes
@@ -20,9 +20,14 @@
 //!
 //! Which pattern when, with its cost: `docs/relations.md`.
 
-// * `keys`: keys as elements of collections, and reading the records behind them. `key_set`: sets of keys, for traversals. `side`: a collection of keys in each record
-//   of a set, which every handle with two ends is made of; `side_reader`: its reads. `listed`: records whose keys such a collection lists. `ends`: changes of both ends of an edge. `bulk`: many of them at once. `audit`: what audits report.
-//   `edge_remover`: deletes of records with their edges, for every declared relation. `unguarded`: the same where a store knows no relations. `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
+// * `keys`: keys as elements of collections, and reading the records behind them. `key_set`: sets
+//   of keys, for traversals. `side`: a collection of keys in each record of a set, which every
+//   handle with two ends is made of; `side_reader`: its reads. `listed`: records that such a
+//   collection lists by their keys. `ends`: changes of both ends of an edge. `bulk`: many of them
+//   at once. `audit`: what audits report. `edge_remover`: deletes of records with their edges, for
+//   every declared relation. `unguarded`: the same where a store knows no relations.
+//   `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes
+//   of one record. `declared`, `stats`: the declarations of a store's relations, and their counts.
 // * one file a handle; `many_to_many/` has its reads and its audit.
 
 mod address;

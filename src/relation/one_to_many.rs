@@ -157,9 +157,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     }
 
     setters! { in
-        /// Sets what becomes of the children when their parent is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
-        /// has declared another rule, or [`OnDelete::Cascade`]. A child that is deleted is taken off its parent's list under any rule,
-        /// where it names its parent ([`OneToMany::with_parent_bin`]).
+        /// Sets the fate of the children when their parent is deleted, by any call:
+        /// [`OnDelete::Restrict`], as long as no handle has declared another rule, or
+        /// [`OnDelete::Cascade`]. A child that is deleted is taken off its parent's list under any
+        /// rule, where it names its parent ([`OneToMany::with_parent_bin`]).
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
         /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`]. Without this call, a list of the parent
         /// is created with its record.
@@ -172,7 +173,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// has to say so before one of them calls [`OneToMany::move_children`].
     ///
     /// # Errors
-    /// [`Error::Parameter`] if both have the same bin in the parent, or are the same; those of the index of a reference.
+    /// [`Error::Parameter`] if both have the same bin in the parent, or are the same; the errors of
+    /// declaring the index of a reference.
     pub fn moving_from(mut self, layout: Layout) -> Result<Self> {
         let same_bin = layout.parent_bin().is_some()
             && layout.parent_bin() == self.current.layout.parent_bin();
@@ -204,7 +206,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(())
     }
 
-    /// The layout by reference whose index finds all children of a move, moved or not: both layouts name the parent in one bin.
+    /// Returns the layout by reference if its index finds all children of a move, moved or not:
+    /// both layouts name the parent in one bin.
     fn has_all(&self) -> Option<&ChildPlace> {
         let (former, current) = (self.former.as_ref()?, &self.current);
         let is_one_bin = former.parent_bin_of_child() == current.parent_bin_of_child();
@@ -231,8 +234,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// list without [`OneToMany::with_parent_bin`], remove it from the first parent before.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what a write may be refused for, and around [`Error::Parameter`] for a field of the name of the bin
-    /// in which the child has its parent's key; [`Error::Serde`] for a type that is no struct.
+    /// [`Error::Relation`] around the errors of a write, and around [`Error::Parameter`] for a
+    /// field of the name of the bin in which the child has its parent's key; [`Error::Serde`] for a
+    /// type other than a struct.
     pub fn put<'p, 'c, T: Serialize + ?Sized>(
         &self,
         parent: impl Into<Key<'p>>,
@@ -285,7 +289,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// Returns a child of a parent; `None` if there is no such child.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what a read may fail with; [`Error::Serde`] if it does not fit the type.
+    /// [`Error::Relation`] around the errors of a read; [`Error::Serde`] if it does not fit the
+    /// type.
     pub fn get<'p, 'c, T: DeserializeOwned>(
         &self,
         parent: impl Into<Key<'p>>,

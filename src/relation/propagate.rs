@@ -282,8 +282,8 @@ impl Propagate<Namespace> {
     /// durable subscription of its name. Where they are new, all copies are looked at first.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] while there is another updater of this name; [`Error::Parameter`] for a name that another relation has;
-    /// those of a write.
+    /// [`Error::Forbidden`] while there is another updater of this name; [`Error::Parameter`] for a
+    /// name that another relation has; the errors of a write.
     pub fn updater(&self) -> Result<Updater> {
         self.copies.check()?;
         Updater::new(&self.store, self.clone(), &self.state)

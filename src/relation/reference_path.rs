@@ -64,7 +64,7 @@ impl ReferencePath {
     /// Adds the keys that it leads to in a record.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a value that is no key.
+    /// [`Error::Parameter`] for a value that is not a key.
     pub(super) fn collect(&self, record: &Record, keys: &mut BTreeSet<Key<'static>>) -> Result<()> {
         match bin_in_record(record, &self.bin)? {
             Some(value) => follow(&value, &self.segments, keys),

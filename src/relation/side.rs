@@ -241,8 +241,8 @@ pub(super) fn check_exists<S: RecordStore>(store: &S, set: &str, key: &Key<'_>) 
     }
 }
 
-/// Deletes a record whose collections on these sides, all of its set, have been emptied. Returns whether it is gone; false:
-/// others have added to them since.
+/// Deletes a record after its collections on these sides, all of its set, have been emptied.
+/// Returns whether it is gone; false: others have added to them since.
 ///
 /// # Errors
 /// [`Error::ShardRoot`] for a record with other collections that are sharded.

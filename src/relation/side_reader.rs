@@ -334,8 +334,8 @@ fn each_edge(
     Ok(())
 }
 
-/// Returns the page among the edges that were read; `None` where only the handle can tell: another program has made the list without
-/// order, or has put keys there more than once.
+/// Returns the page among the edges that were read; `None` where the handle must read again:
+/// another program has made the list without order, or has put keys there more than once.
 fn page_of(mut read: Vec<SideEdge>, after: Option<&Value>, limit: u64) -> Option<Vec<SideEdge>> {
     let is_ordered = read.is_sorted_by(|(one, _), (next, _)| one < next);
     if let Some(after) = after

@@ -33,8 +33,8 @@ pub struct SideStats {
     /// How many references [`SideStats::element_bytes`] was measured of. It differs from [`SideStats::elements`] while others
     /// write, and while a sharded collection changes its shards.
     pub elements_measured: u64,
-    /// For [`SideForm::Reference`], records that have a reference that is no key, such as a double: none of their references is
-    /// counted.
+    /// For [`SideForm::Reference`], records with a reference of a type that keys cannot have, such
+    /// as a double: none of their references is counted.
     pub unreadable: u64,
 }
 

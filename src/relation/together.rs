@@ -165,7 +165,7 @@ impl RelationSide {
         edit
     }
 
-    /// Returns the edit that adds keys to an unsharded list, those that are there already aside.
+    /// Returns the edit that adds keys to an unsharded list, and passes over the keys that it has.
     pub(super) fn listing<'a, R: RecordSet>(
         &'a self,
         records: &'a R,

@@ -9,9 +9,11 @@ use super::{GroupAttempt, ItemState, ListedRecord, has_groups, in_groups};
 use crate::{Error, Key, RecordStore, Result};
 
 impl<S: RecordStore> Within<'_, ListedRecords, S> {
-    /// Writes records in place of earlier versions, and lists their keys, as one group, or as several where one would be too
-    /// large. Returns how many keys are new. Where the store has no groups, each record is put by itself; so are records that
-    /// refuse their group, those of a list that does, and those of a relation with owners that are there twice.
+    /// Writes records in place of earlier versions, and lists their keys, as one group, or as
+    /// several where one would be too large. Returns how many keys are new. Where the store has no
+    /// groups, each record is put by itself; so are records that refuse their group, records of a
+    /// list that refuses it, and, where records name their owners, records that are in the batch
+    /// twice.
     pub(in crate::relation) fn put_all(&self, batch: &[ListedRecord<'_>]) -> Result<u64> {
         let has_groups = has_groups(self.store, &[&self.side]);
         let attempt = |group: &[&ListedRecord<'_>]| {

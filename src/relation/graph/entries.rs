@@ -22,7 +22,7 @@ pub(super) struct EdgeEntry {
 }
 
 impl EdgeEntry {
-    /// The entry in this place, whatever its value is.
+    /// Returns the entry in this place, without a value.
     pub(super) fn at(map: EdgeMap, node: &Key<'static>, element: Key<'static>) -> Self {
         Self {
             map,
@@ -274,7 +274,7 @@ impl Schema {
         }
     }
 
-    /// The node where the edge begins that an incoming entry stands for.
+    /// Returns the source of the edge that an incoming entry names.
     pub(super) fn source_in(&self, element: &str) -> Result<NodeId> {
         let source = element.split_once(END_OF_SORT_KEY);
         source
@@ -349,7 +349,7 @@ impl Edge<'_> {
         Ok(true)
     }
 
-    /// Removes the entries, those that were met among them, then the record. Returns whether it was there.
+    /// Removes the entries, the ones in `met` too, then the record. Returns whether it was there.
     pub(super) fn remove<S: RecordStore>(&self, store: &S, met: &[EdgeEntry]) -> Result<bool> {
         let schema = self.schema;
         let records = store.records(&schema.edges)?;
@@ -378,8 +378,8 @@ impl Edge<'_> {
         Ok(removed)
     }
 
-    /// Looks whether another writer has changed the edge since, where that is possible and this process has written entries.
-    /// Whoever comes last sees the edge as it stays.
+    /// Looks whether another writer has changed the edge since, where that is possible and this
+    /// process has written entries. The last of several writers sees the edge as it stays.
     fn settle<S: RecordStore>(&self, store: &S, entries: Vec<EdgeEntry>) -> Result<()> {
         if self.schema.keeps_edge_maps && !store.is_transaction() {
             self.follow_record(store, entries)?;
@@ -387,8 +387,8 @@ impl Edge<'_> {
         Ok(())
     }
 
-    /// Makes the entries what the record says. `there`: the entries that are there, as far as that is known. Returns whether one
-    /// was changed.
+    /// Makes the entries agree with the record. `there`: the entries that are there, as far as that
+    /// is known. Returns whether one was changed.
     pub(super) fn follow_record<S: RecordStore>(
         &self,
         store: &S,

@@ -105,7 +105,8 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         self
     }
 
-    /// Only edges whose sort key begins with this text: `2020-07` finds a month's. Replaces an earlier range.
+    /// Only edges whose sort key begins with this text: `2020-07` finds the edges of a month.
+    /// Replaces an earlier range.
     pub fn begins_with(mut self, prefix: &str) -> Self {
         let end = match &*behind(prefix) {
             "" => Bound::Unbounded,

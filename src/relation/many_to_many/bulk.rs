@@ -10,16 +10,18 @@ use crate::relation::bulk::{BulkEdge, EdgeWriter, in_batches};
 use crate::{BulkProgress, Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
-    /// Adds many edges without attributes, batch by batch, in any order. `observe` is called after each batch, and may stop the
-    /// call. Returns what was done.
+    /// Adds many edges without attributes, batch by batch, in any order. `observe` is called after
+    /// each batch, and may stop the call. Returns the final progress.
     ///
-    /// A batch of up to 100,000 edges, or 16 MiB of keys and attributes, is one group of writes: both ends of its edges are
-    /// written, or none. Each record is written once a batch, with all its new keys, so an edge costs the less the more edges a
-    /// batch has for each record. A batch whose records take more than 32 MiB is written in parts. In memory are one batch and
-    /// the new versions of its records.
+    /// A batch of up to 100,000 edges, or 16 MiB of keys and attributes, is one group of writes:
+    /// both ends of its edges are written, or none. Each record is written once a batch, with all
+    /// its new keys, so an edge costs the less the more edges a batch has for each record. A batch
+    /// with more than 32 MiB of records is written in parts. In memory are one batch and the new
+    /// versions of its records.
     ///
-    /// All records of a batch are locked while it is written: some 0.3 s of processor time for 100,000 edges, and some 85 MB of
-    /// memory. Where other writers must not wait so long, give each call fewer edges.
+    /// All records of a batch are locked while it is written: some 0.3 s of processor time for
+    /// 100,000 edges, and some 85 MB of memory. Where that is too long for other writers, give each
+    /// call fewer edges.
     ///
     /// Edges that both ends have are not written again: a call with the same edges goes on after a stop, an error or the end of
     /// the process. Edges of records that are sharded are linked one by one, as all are where the store has no groups, as a
@@ -53,8 +55,9 @@ impl<S: RecordStore> ManyToMany<S> {
         )
     }
 
-    /// Adds many edges with attributes, or changes those of edges that are there, as [`ManyToMany::link_all`] does; all of their
-    /// records are written. Of an edge that comes twice in a batch, the last attributes count.
+    /// Adds many edges with attributes, or changes the attributes of edges that are there, as
+    /// [`ManyToMany::link_all`] does; all of their records are written. Of an edge that comes twice
+    /// in a batch, the last attributes count.
     ///
     /// # Errors
     /// As for [`ManyToMany::link_all`]; [`Error::Parameter`](crate::Error::Parameter) for a relation without attributes;

@@ -1,4 +1,4 @@
-//! What is looked at, and repaired, in the children of all parents.
+//! The audit and repair of the children of all parents.
 
 use std::ops::ControlFlow;
 

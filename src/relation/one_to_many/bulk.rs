@@ -10,8 +10,9 @@ use crate::relation::bulk::{ListedRecord, in_batches};
 use crate::{BulkProgress, IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
-    /// Writes many children, each as by [`OneToMany::put`], batch by batch. `observe` is called after each batch, and may stop the
-    /// call. Returns what was done; of the layouts, key lists alone count new children.
+    /// Writes many children, each as by [`OneToMany::put`], batch by batch. `observe` is called
+    /// after each batch, and may stop the call. Returns the final progress; of the layouts, key
+    /// lists alone count new children.
     ///
     /// A batch of up to 100,000 children, or 16 MiB of keys and values, is one group of writes in a key list: each parent's list is
     /// written once a batch. All its records are locked meanwhile. In the other layouts, while children are moved between

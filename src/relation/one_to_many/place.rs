@@ -318,7 +318,7 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
     /// Shows each child that names a parent in this bin to `each`, behind the parent's key. One scan.
     ///
     /// # Errors
-    /// The errors of a scan; [`Error::Parameter`], after it, for a value that is no key.
+    /// The errors of a scan; [`Error::Parameter`], after it, for a value that is not a key.
     pub(super) fn each_named(
         &self,
         bin: &str,

@@ -38,7 +38,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// # Errors
     /// [`Error::NotFound`] if there is no such child; [`Error::Parameter`] where children do not
     /// name their parents, or while they are moved to another layout; [`Error::Relation`] around
-    /// what a write may be refused for.
+    /// the errors of a write.
     pub fn set_parent<'c, 'p>(
         &self,
         child: impl Into<Key<'c>>,
