@@ -54,7 +54,7 @@ impl SavedRecord {
         RecordView::parse(&self.body).unwrap_or(RecordView::EMPTY)
     }
 
-    /// Returns what is written of the record.
+    /// Returns the version to write.
     pub(super) fn version(&self) -> SavedVersion<'_> {
         SavedVersion {
             digest: self.digest,

@@ -216,7 +216,7 @@ pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(BitModify<'a>, BitWrite
     };
     let both = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY;
     let write_flags = arguments.flags(allowed, both)?;
-    // What only some operations have stands behind the flags of the write.
+    // Arguments of single operations come after the flags of the write.
     match &mut modify {
         BitModify::Resize { flags, .. } => {
             let both = BitResizeFlags::GROW_ONLY | BitResizeFlags::SHRINK_ONLY;

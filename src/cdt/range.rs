@@ -1,6 +1,6 @@
 //! Ranges of positions from arguments: negative positions count from the end, ranges are clipped.
 
-/// Returns an index that counts from the front. It may lie outside of `len` items.
+/// Returns an index that counts from the front. It may be outside of `len` items.
 pub(super) const fn from_front(len: u32, index: i64) -> i64 {
     if index < 0 {
         index.saturating_add(len as i64)

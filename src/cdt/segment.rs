@@ -25,7 +25,7 @@ impl ItemSegment {
         }
     }
 
-    /// Returns items whose bytes an index has told, unless they are not within the content.
+    /// Returns the items at the bytes that a stored index names.
     #[inline]
     pub(super) const fn checked(
         at: u32,

@@ -100,7 +100,7 @@ impl PositionalArguments {
 /// what follows the bin: arguments of the call by kind and position.
 macro_rules! selections {
     ($system:literal; $($code:ident $(/ $least:literal)? $function:ident($($kind:ident $position:literal),*);)*) => {
-        /// The operation of this number, of those that take no policy.
+        /// Returns the operation of this number, if it takes no policy.
         fn selection(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
             Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
                 $(c::$code $(if a.len() >= $least)? => theirs::$function(bin, $(a.$kind($position)?),*),)*

@@ -12,8 +12,8 @@ use crate::{
     Expression, Key, OperateResult, Operation, Record, RecordCall, Result, Value, WritePolicy,
 };
 
-/// A set of a cluster whose calls are futures, for programs with an async runtime, whichever it is. Cheap to clone. From
-/// [`Cluster::async_set`](super::Cluster::async_set).
+/// A set of a cluster whose calls are futures, for programs with an async runtime of any kind.
+/// Cheap to clone. From [`Cluster::async_set`](super::Cluster::async_set).
 ///
 /// The calls are the ones of [`ClusterSet`], with its errors and its rules for writes in doubt. A future that is dropped before
 /// it has ended may have written. [`OperateResult::record_bytes`] is 0: a call that wants the size reads the expression

@@ -49,7 +49,7 @@ pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result
     })
 }
 
-/// Whether the integer has a sign, and what an overflow does.
+/// Returns whether the integer has a sign, and the action on an overflow.
 fn arithmetic(a: &PositionalArguments) -> Result<(bool, BitwiseOverflowActions)> {
     let flags = a.flags(4)?;
     let overflow = match flags & !1 {

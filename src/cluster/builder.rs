@@ -109,9 +109,10 @@ impl ClusterBuilder {
     /// [`ClusterBuilder::connect`] for a program of Tokio tasks: the client works in their runtime, so that the calls of an
     /// [`AsyncSet`](super::AsyncSet) wake no other thread. Outside of a Tokio runtime the client has threads of its own.
     ///
-    /// Calls that block, those of [`ClusterSet`](super::ClusterSet) and of handles, are refused in tasks of this runtime with
-    /// [`Error::Parameter`](crate::Error::Parameter), and so are those in Tokio's `spawn_blocking`, which looks the same: make them
-    /// in [`Cluster::run_blocking`], or in a thread of your own. The runtime must enable I/O and time, and outlive the cluster's
+    /// Calls that block, on a [`ClusterSet`](super::ClusterSet) and on handles, are refused in
+    /// tasks of this runtime with [`Error::Parameter`](crate::Error::Parameter), and also in
+    /// Tokio's `spawn_blocking`, which looks the same: make them in [`Cluster::run_blocking`], or
+    /// in a thread of your own. The runtime must enable I/O and time, and outlive the cluster's
     /// calls.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Errors of the client as those of this crate.
+//! Converts errors of the client to errors of this crate.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::error::ClusterFailure;
 use crate::policy::GenerationPolicy;
 use crate::{Error, Expiration, Operation, WritePolicy};
 
-/// What is known of the call that failed.
+/// The facts of a failed call that its error needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailedCall<'a> {
     pub(super) namespace: &'a str,

@@ -315,7 +315,7 @@ impl IndexStart {
     }
 
     /// # Errors
-    /// [`Error::Parameter`] for a text that is no cursor.
+    /// [`Error::Parameter`] for a text that is not a cursor.
     fn parse(cursor: &str) -> Result<Self> {
         let mut parts = cursor.splitn(3, '.');
         let mut number = || parts.next()?.parse().ok().filter(|it| *it <= PARTITIONS);

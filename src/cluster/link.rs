@@ -24,7 +24,7 @@ use crate::error::ClusterFailure;
 use crate::query::IndexComponent;
 use crate::{Error, Operation, Result, WritePolicy, sync};
 
-/// What a record may take where the cluster does not say.
+/// The largest record, in bytes, where the cluster does not say.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// The first servers that take batches of operations.
@@ -33,7 +33,7 @@ const TAKES_BATCHES: Version = Version::new(6, 0, 0, 0);
 /// The first servers that know the expression for the size of a record.
 const KNOWS_RECORD_SIZE: Version = Version::new(7, 0, 0, 0);
 
-/// What indexes are over, by their set and name.
+/// The indexed component of each known index, by its set and name.
 pub(super) type KnownIndexes = BTreeMap<(Arc<str>, Box<str>), IndexComponent>;
 
 /// What all handles of a cluster share.
@@ -49,7 +49,7 @@ pub(super) struct Link {
     pub(super) takes_deletes: AtomicBool,
     /// Whether the servers are known to take durable deletes.
     pub(super) takes_durable_deletes: AtomicBool,
-    /// What the indexes are over that were asked for, by set and name.
+    /// The indexes that were asked for.
     pub(super) indexes: Mutex<KnownIndexes>,
 }
 
@@ -141,7 +141,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// A runtime of its own: the client works in the background, whatever its callers do.
+/// Returns a runtime of its own: the client works in the background beside its callers.
 pub(super) fn runtime(threads: usize) -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(threads.max(1))
@@ -156,8 +156,8 @@ pub(super) fn failed(message: impl Into<Box<str>>) -> Error {
     Error::Cluster(Box::new(ClusterFailure::new(None, message)))
 }
 
-/// A call of the client: its sockets and timers are those of the client's runtime, whichever thread or task polls it. So is
-/// the connection that it gives back when it is dropped unfinished.
+/// A call of the client: any thread or task may poll it, its sockets and timers belong to the
+/// client's runtime. So does the connection that it gives back when it is dropped unfinished.
 ///
 /// All threads count the users of a runtime in one place, so it is entered no more often than needed.
 struct InRuntime<'c, F> {
@@ -232,7 +232,7 @@ pub(super) fn wait<F: Future>(future: F) -> F::Output {
 }
 
 impl Link {
-    /// Asks the cluster what has to be known of its namespace.
+    /// Chooses the namespace, checks the servers' versions, and asks for the largest record.
     pub(super) async fn new(
         client: Client,
         threads: Threads,
@@ -261,7 +261,7 @@ impl Link {
         Ok(link)
     }
 
-    /// What is known of a call on a record, should it fail.
+    /// Returns the facts of a call on a record, for its error.
     pub(super) fn failed_call<'a>(
         &'a self,
         policy: &'a WritePolicy,
@@ -340,7 +340,8 @@ impl Link {
         }
     }
 
-    /// What a record may take at most: newer servers say it themselves, older ones by the size of their write blocks.
+    /// Asks for the largest record, in bytes: newer servers state it, older ones state the size of
+    /// their write blocks.
     async fn ask_max_record_bytes(&self) -> Result<Option<u64>> {
         let answer = self.info(&format!("namespace/{}", self.namespace)).await?;
         let value = |wanted: &str| {
@@ -377,8 +378,9 @@ fn check_version(version: &Version) -> Result<()> {
     )))
 }
 
-/// The sets in what a node says of a namespace's sets, with their records: `ns=N:set=S:objects=..;ns=N:set=..`. A name may
-/// have colons and semicolons itself, and the beginning of a set. `Err`: one that cannot be read.
+/// Returns the sets, with their numbers of records, in a node's answer about a namespace's sets:
+/// `ns=N:set=S:objects=..;ns=N:set=..`. A name may have colons and semicolons itself, and the
+/// beginning of a set. `Err`: one that cannot be read.
 pub(super) fn sets_of<'t>(
     namespace: &str,
     text: &'t str,

@@ -14,14 +14,14 @@ use crate::rate_limit::{Due, RateLimit};
 use crate::record::Metadata;
 use crate::{Digest, Key, ListReturnType, MapReturnType, Operation, Result, Value, WritePolicy};
 
-/// So many elements of a collection are read to learn what one takes.
+/// The number of elements of a collection that are read to learn the size of one.
 const SAMPLED_ELEMENTS: i64 = 8;
 /// For each bin: whether the record has it, the size of a list, the size of a map, and elements of either.
 const READS_PER_BIN: usize = 5;
 /// The most bins that a record is asked for.
 const BINS_MAX: usize = 32;
 
-/// What a record takes, by what the server says of it.
+/// The size of a record, by the server's expressions.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MeasuredRecord {
@@ -31,9 +31,9 @@ pub struct MeasuredRecord {
     pub digest: Digest,
     /// Generation and expiry. When it was last written is not known: 0.
     pub metadata: Metadata,
-    /// What it takes, in bytes.
+    /// Its size, in bytes.
     pub bytes: u64,
-    /// Those of the bins that were asked for that hold a list or map.
+    /// The bins that were asked for and hold a list or map.
     pub collections: Vec<MeasuredCollection>,
 }
 
@@ -77,8 +77,9 @@ impl ClusterSet {
     /// each of `bins` that holds a list or map how many elements it has, with up to 8 of them. `records_per_second` limits
     /// both the scan that finds the records and the calls that measure them, one for each record.
     ///
-    /// No expression tells the names of a record's bins. A record that has none of `bins` is fetched, and the names of its bins
-    /// are added, up to 32 in all. So it is at most a few records that are fetched.
+    /// No expression has the names of a record's bins. A record that has none of `bins` is fetched,
+    /// and the names of its bins are added, up to 32 in all. So it is at most a few records that
+    /// are fetched.
     ///
     /// Needs servers from version 7.0 on: see [`Cluster::tells_record_sizes`](super::Cluster::tells_record_sizes).
     pub fn measure_partitions(
@@ -201,7 +202,7 @@ pub(super) fn filter_of(partitions: &Range<u16>) -> PartitionFilter {
     PartitionFilter::by_range(partitions.start.into(), partitions.len())
 }
 
-/// The reads that measure a record. What does not apply to a bin answers nil.
+/// The reads that measure a record. A read that does not apply to a bin answers nil.
 fn reads_of(bins: &[String]) -> Vec<Operation> {
     let flags = ExpReadFlags::EVAL_NO_FAIL;
     let mut reads = vec![read("size", record_size(), flags)];

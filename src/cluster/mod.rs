@@ -1,8 +1,9 @@
 //! A cluster of Aerospike servers, or any server that speaks their protocol, as a [`RecordStore`].
 //!
-//! Whatever is written against [`RecordStore`] and [`RecordSet`](crate::RecordSet) runs on it: sharded lists, maps and
-//! counters, relations, and code of yours. The network is the official client's (crate `aerospike`), with its connections,
-//! retries of reads and map of partitions; calls block, and may come from any thread.
+//! All code written against [`RecordStore`] and [`RecordSet`](crate::RecordSet) runs on it: sharded
+//! lists, maps and counters, relations, and code of yours. The network is the official client's
+//! (crate `aerospike`), with its connections, retries of reads and map of partitions; calls block,
+//! and may come from any thread.
 //!
 //! Async programs connect by [`ClusterBuilder::connect_async`], make the calls on records as futures, by
 //! [`Cluster::async_set`], and the calls of handles, which block, by [`Cluster::run_blocking`].
@@ -21,28 +22,35 @@
 //!
 //! # What differs from the embedded store
 //!
-//! - A write is sent once. Where its answer is lost, the error says that it is in doubt ([`Error::in_doubt`](crate::Error::in_doubt)); what was
-//!   certainly not applied and may succeed later is [`Error::is_retryable`](crate::Error::is_retryable). A refused generation does not tell the one that
-//!   was found, nor `KEY_BUSY` how many writers waited.
-//! - No write has an [`Lsn`](crate::Lsn), no call says how many writers it queued behind, and nobody counts contended
-//!   records. Sharding by contention goes by refusals alone.
+//! - A write is sent once. Where its answer is lost, the error says that it is in doubt
+//!   ([`Error::in_doubt`](crate::Error::in_doubt)); a write that was certainly not applied and may
+//!   succeed later is [`Error::is_retryable`](crate::Error::is_retryable). The error of a
+//!   generation does not have the one found, nor `KEY_BUSY` the number of waiting writers.
+//! - No write has an [`Lsn`](crate::Lsn), no call says how many writers it queued behind, and
+//!   contended records are not counted. Sharding by contention goes by refusals alone.
 //! - [`OperateResult::record_bytes`](crate::OperateResult::record_bytes) is what the server's expression `record_size`
 //!   says within the same call, from version 7.0 on; 0 where the record is replaced or deleted, and from an [`AsyncSet`]. A
 //!   server may give the size before the call's own writes.
-//! - Deletes are durable only where [`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete) says so, and the Enterprise Edition alone has
-//!   such deletes. Without them a server that restarts may have deleted records again: elements that were removed
-//!   stay removed, but a whole record that was deleted (an unsharded list whose handle deleted it, a child of a relation) is
-//!   back. Pages pass over it, unless it is a child by reference, and `verify` repairs edges that a kill left at one end. A transition that ends with deletes is refused before it begins where the server
-//!   refuses the deletes. `docs/from-aerospike.md` has the cases one by one.
-//! - No persisted index of a list or map is asked for, whatever the policy says: servers in memory have died of it.
+//! - Deletes are durable only where
+//!   [`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete) says so, and the
+//!   Enterprise Edition alone has such deletes. Without them a server that restarts may have
+//!   deleted records again: elements that were removed stay removed, but a whole record that was
+//!   deleted (an unsharded list that its handle deleted, a child of a relation) is back. Pages pass
+//!   over it, unless it is a child by reference, and `verify` repairs edges that a kill left at one
+//!   end. A transition that ends with deletes is refused before it begins where the server refuses
+//!   the deletes. `docs/from-aerospike.md` has the cases one by one.
+//! - No persisted index of a list or map is asked for under any policy: servers in memory have died
+//!   of it.
 //! - The server knows nothing of shards: it does not protect roots and companions against other writers.
 //!   [`WritePolicy::acknowledge`](crate::WritePolicy::acknowledge) has no effect.
 //! - [`RecordSet::now_ms`](crate::RecordSet::now_ms) is the clock of this machine.
 //!
-//! What the client cannot carry is refused with [`Error::Parameter`](crate::Error::Parameter) before anything is sent: ordered lists, and maps that
-//! are ordered by value, *inside* other lists and maps (whole bins keep their order); increments of list elements by floats,
-//! or by other amounts than 1 with flags; intervals that end at nil. The client also forgets the order of lists that it reads: they come back as unordered ones,
-//! with their elements as the server keeps them.
+//! Arguments that the client cannot carry are refused with
+//! [`Error::Parameter`](crate::Error::Parameter) before anything is sent: ordered lists, and maps
+//! that are ordered by value, *inside* other lists and maps (whole bins keep their order);
+//! increments of list elements by floats, or by other amounts than 1 with flags; intervals that end
+//! at nil. The client also forgets the order of lists that it reads: they come back as unordered
+//! ones, with their elements as the server keeps them.
 
 mod arguments;
 mod async_set;
@@ -87,13 +95,16 @@ use crate::{RecordStore, Result};
 /// **Deletes may not survive a restart of a server.** Without durable deletes, which the Enterprise Edition alone has
 /// ([`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete)), a record that was deleted may be back with its last bins:
 ///
-/// - What stays as it was: elements that were removed, edges that were unlinked, collections that were merged, brought back into
-///   one record, or deleted while they were sharded. These are writes of records that stay, or of companions that belong to nothing.
-/// - What is back: an unsharded list, map or counter that its handle deleted, if nothing else was in the record; a record deleted by a
-///   plain call, with its ends of edges. A record that [`Members`](crate::relation::Members), [`OneToMany`](crate::relation::OneToMany)
-///   or [`KeyCorrespondence`](crate::relation::KeyCorrespondence) removed is back with one bin, `~removed`, and belongs to nothing; plain
-///   reads and scans show it until [`sweep_removed`](crate::relation::sweep_removed) deletes it. A delete with edges brings back none
-///   of them.
+/// - Deleted for good: elements that were removed, edges that were unlinked, collections that were
+///   merged, brought back into one record, or deleted while they were sharded. These are writes of
+///   records that stay, or of companions that belong to nothing.
+/// - Back after the restart: an unsharded list, map or counter that its handle deleted, if nothing
+///   else was in the record; a record deleted by a plain call, with its ends of edges. A record
+///   that [`Members`](crate::relation::Members), [`OneToMany`](crate::relation::OneToMany) or
+///   [`KeyCorrespondence`](crate::relation::KeyCorrespondence) removed is back with one bin,
+///   `~removed`, and belongs to nothing; plain reads and scans show it until
+///   [`sweep_removed`](crate::relation::sweep_removed) deletes it. A delete with edges brings back
+///   none of them.
 ///
 /// The `verify` of each relation makes both ends of such edges agree again.
 #[derive(Clone, Debug)]
@@ -177,7 +188,7 @@ impl Cluster {
         self.link.info_of_nodes(command)
     }
 
-    /// Returns a set whose calls are futures, for programs with an async runtime.
+    /// Returns a set with futures as calls, for programs with an async runtime.
     ///
     /// # Errors
     /// [`Error::Parameter`](crate::Error::Parameter) for an invalid name.
@@ -185,8 +196,10 @@ impl Cluster {
         self.records(set).map(AsyncSet::new)
     }
 
-    /// Makes calls that block, those of handles, in a thread for blocking calls of the client's runtime, and returns their
-    /// result as a future. A runtime of its own has at most 512 such threads; further calls wait for one. A call that has begun goes on if the future is dropped.
+    /// Makes calls that block, as the calls of handles do, in a thread for blocking calls of the
+    /// client's runtime, and returns their result as a future. A runtime of its own has at most 512
+    /// such threads; further calls wait for one. A call that has begun goes on if the future is
+    /// dropped.
     ///
     /// ```no_run
     /// # async fn follow(cluster: &spikelet::cluster::Cluster) -> spikelet::Result<()> {

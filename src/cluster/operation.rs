@@ -3,9 +3,9 @@
 //! The client has no operation that carries an encoded call, so a call is taken apart, and the client's own function for its
 //! number puts it together again.
 //!
-//! No operation asks for a persisted index of a list or map, whatever the policy says: a server whose namespace is in
-//! memory (seen with 8.1.2) dies of a segmentation fault when a write fills such a list within the call that made it. The index
-//! only saves the server time.
+//! No operation asks for a persisted index of a list or map under any policy: a server with its
+//! namespace in memory (seen with 8.1.2) dies of a segmentation fault when a write fills such a
+//! list within the call that made it. The index only saves the server time.
 
 use aerospike::operations::cdt_context::{
     CdtContext, ctx_all_children_with_filter, ctx_and_filter, ctx_from_bytes,
@@ -26,7 +26,7 @@ const FIRST_OF_MAPS: i64 = 64;
 /// The context of a path that selects elements by an expression, alone and beside another one.
 const CONTEXT_EXPRESSION: i64 = 0x04;
 const CONTEXT_AND_EXPRESSION: i64 = 0x204;
-/// The flag of a selection that changes what it has selected; the client sets it.
+/// The flag of a selection that changes the selected items; the client sets it.
 const SELECTION_APPLIES: i64 = 0x04;
 
 /// An operation as it is sent.
@@ -116,7 +116,7 @@ fn encode_call(bin: &str, system: CallSystem, writes: bool, call: &[u8]) -> Resu
     }
 }
 
-/// The contexts of a path. Those that create what they name keep the bits that say so.
+/// The contexts of a path. A context that creates a missing level keeps its bits for that.
 fn contexts(bin: &str, mut path: Path<'_>) -> Result<Vec<CdtContext>> {
     let refused = |error: CallError| error.in_bin(bin);
     let mut contexts = Vec::with_capacity(path.levels() as usize);

@@ -54,7 +54,7 @@ fn millis(limit: Option<Duration>) -> u32 {
     })
 }
 
-/// The policy of a call on one record. A write is sent once: whether it was applied is told by its error.
+/// The policy of a call on one record. A write is sent once: its error says whether it was applied.
 pub(super) fn single(
     policy: &WritePolicy,
     writes: bool,

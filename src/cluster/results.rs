@@ -32,7 +32,8 @@ pub(super) fn decode(
     })
 }
 
-/// The results of those operations that have one. Nil is none: a server answers so for a bin that is not there.
+/// The results of the operations that have one. Nil is no result: a server answers it for a bin
+/// that is not there.
 fn results(record: theirs::Record, operations: &[Operation]) -> Result<Vec<OperationResult>> {
     let mut found = Vec::with_capacity(operations.len());
     let all = operations.iter().position(Operation::reads_all);

@@ -14,10 +14,10 @@ use crate::expressions::{and, eq, set_name};
 use crate::record::{Bins, Key, Metadata};
 use crate::{Expression, Record, Result};
 
-/// So many records are taken at once from what has arrived.
+/// The most records that are taken at once from the arrived ones.
 const TAKEN_AT_ONCE: usize = 256;
 
-/// The records to show: those of a set for which a filter holds.
+/// The records to show: the records of a set that pass a filter.
 #[derive(Clone, Debug)]
 pub(super) struct Scanned<'a> {
     pub(super) link: &'a Link,
@@ -86,8 +86,8 @@ impl Scanned<'_> {
         Ok(policy)
     }
 
-    /// Runs a query over partitions, and shows what comes to `each`: whole records, or what there is besides their bins. An
-    /// error that ends it comes last.
+    /// Runs a query over partitions, and shows its results to `each`: whole records, or records
+    /// without their bins. An error that ends it comes last.
     pub(super) async fn run(
         &self,
         partitions: PartitionFilter,
@@ -128,7 +128,8 @@ impl Scanned<'_> {
     }
 }
 
-/// The next records: waits for one, and takes those that have come with it. None: the end.
+/// Returns the next records: waits for one, and takes the others that have come with it. No record:
+/// the end.
 async fn take(stream: &mut RecordStream) -> Vec<theirs::errors::Result<theirs::Record>> {
     let mut taken: Vec<_> = stream.next().await.into_iter().collect();
     while !taken.is_empty() && taken.len() < TAKEN_AT_ONCE {

@@ -196,8 +196,9 @@ impl RecordSet for ClusterSet {
         self.link.max_record_bytes
     }
 
-    /// Asks the servers to delete a record that no filter lets through: those of the Community Edition refuse every durable
-    /// delete, and namespaces that are strongly consistent every other one. One round trip for each cluster and kind of delete.
+    /// Asks the servers to delete a record that no filter lets through: servers of the Community
+    /// Edition refuse every durable delete, and namespaces that are strongly consistent every other
+    /// one. One round trip for each cluster and kind of delete.
     fn check_deletes(&self, policy: &WritePolicy) -> Result<()> {
         let known = if policy.durable_delete {
             &self.link.takes_durable_deletes
@@ -231,7 +232,7 @@ impl RecordSet for ClusterSet {
         !policy.durable_delete
     }
 
-    /// `None`: servers do not tell it.
+    /// Returns `None`: servers do not say.
     fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
         None
     }

@@ -16,7 +16,7 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// The certificates of those who may have signed the servers'.
+    /// Trusts servers with certificates that one of the certificates in the file `ca` has signed.
     #[must_use]
     pub fn new(ca: impl Into<PathBuf>) -> Self {
         Self {

@@ -12,7 +12,7 @@ fn not_carried(what: &str) -> Error {
     ))
 }
 
-/// A value inside a call, or a whole bin that is no list or map.
+/// A value inside a call, or a whole bin other than a list or map.
 pub(super) fn element(value: &Value) -> Result<Theirs> {
     Ok(match value {
         Value::Nil => Theirs::Nil,

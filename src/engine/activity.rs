@@ -1,4 +1,5 @@
-//! What a namespace is asked for: operations by kind, how long they take, and the errors that they end with.
+//! The activity of a namespace: operations by kind, how long they take, and the errors that they
+//! end with.
 //!
 //! Each front door counts its operation as it begins. The counters are striped, and a thread keeps to one stripe, so that
 //! threads do not fight over a cache line. Asking the clock costs more than a count: reads and writes of single records are
@@ -16,7 +17,7 @@ use spikelet_storage::{Attempt, Stats};
 use super::latency::{Latencies, LatencyHistogram};
 use crate::{Error, Result};
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperationKind {
@@ -24,7 +25,8 @@ pub enum OperationKind {
     Read,
     /// A put, an update or a delete of one record.
     Write,
-    /// [`Set::operate`](crate::Set::operate), and what is built on it: collections in shards, counters.
+    /// [`Set::operate`](crate::Set::operate), and the calls built on it: collections in shards,
+    /// counters.
     Operate,
     /// A call that is for several records of a set.
     Batch,
@@ -203,7 +205,7 @@ impl Activity {
         }
     }
 
-    /// Returns all counts, beside those of the storage.
+    /// Returns all counts, beside the counts of the storage.
     pub(super) fn stats(&self, storage: Stats) -> NamespaceStats {
         let errors = (0..=u8::MAX).zip(&self.errors);
         let errors = errors.map(|(code, count)| (code, count.load(Ordering::Relaxed)));
@@ -223,13 +225,13 @@ pub struct OperationStats {
     pub kind: OperationKind,
     /// How many have begun. Those within a transaction or a batch are not counted by themselves.
     pub count: u64,
-    /// How long they took, from the call to the return: one in 16 of those that read or write a single record, and all of the
-    /// others. Of transactions, those that were committed.
+    /// How long they took, from the call to the return: one in 16 of the reads and writes of a
+    /// single record, and every other operation. Of transactions, only committed ones.
     pub latency: LatencyHistogram,
 }
 
 impl OperationStats {
-    /// Returns what came after an earlier look.
+    /// Returns the counts since an earlier look.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -240,8 +242,8 @@ impl OperationStats {
     }
 }
 
-/// The counts of a namespace since it was opened: those of its storage, to which this dereferences, and those of its
-/// operations.
+/// The counts of a namespace since it was opened: its storage's, to which this dereferences, and
+/// its operations'.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {

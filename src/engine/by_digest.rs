@@ -132,8 +132,8 @@ impl Namespace {
         self.core.max_record_bytes
     }
 
-    /// The time to live, in seconds, of records when the writer leaves it to the namespace; 0: no end. The next write
-    /// takes over what is stored here.
+    /// The time to live, in seconds, of records when the writer leaves it to the namespace; 0: no
+    /// end. The next write takes the value stored here.
     pub(crate) fn default_ttl(&self) -> &AtomicU64 {
         &self.core.default_ttl
     }

@@ -140,8 +140,8 @@ impl NamespaceConfig {
         image_bytes_max: u64,
         /// Sets [`NamespaceConfig::index_bytes_max`]: the most memory that the secondary indexes may take, in bytes; 0: no limit.
         index_bytes_max: u64,
-        /// Sets [`NamespaceConfig::change_bytes_max`]: how much that is dead may be kept for subscriptions, in bytes; 0: an eighth of
-        /// what the devices may grow to.
+        /// Sets [`NamespaceConfig::change_bytes_max`]: how much that is dead may be kept for
+        /// subscriptions, in bytes; 0: an eighth of the devices' greatest size.
         change_bytes_max: u64,
         /// Sets [`NamespaceConfig::read_mode`]: how records are read from the devices.
         read_mode: ReadMode,

@@ -36,7 +36,7 @@ pub(crate) struct WriteSavedPolicy {
     pub(crate) existing: Existing,
     /// Whether that may break a sharded collection.
     pub(crate) override_shards: bool,
-    /// What is waited for: [`Namespace::settle`] waits for many at once.
+    /// The acknowledgement of each write: [`Namespace::settle`] waits for many at once.
     pub(crate) acknowledge: Acknowledge,
 }
 
@@ -94,14 +94,16 @@ impl Namespace {
         self.core.max_record_bytes
     }
 
-    /// Writes a saved version, which must have bins, and gives the record its generation and void time. What is there and
-    /// damaged is replaced. The record is as new as the write: a backup does not say when it was last updated.
+    /// Writes a saved version, which must have bins, and gives the record its generation and void
+    /// time. A damaged record there is replaced. The record is as new as the write: a backup does
+    /// not say when it was last updated.
     ///
     /// # Errors
-    /// [`crate::Error::RecordTooBig`], [`crate::Error::KeyBusy`], [`crate::Error::KeyMismatch`], a record of another set,
-    /// no room; a declaration that contradicts one of this namespace; [`crate::Error::ShardRoot`] and [`crate::Error::ShardCompanion`] where a sharded collection would be
-    /// broken, [`crate::Error::ShardKeyCollision`] where a companion would be written into a record that is no companion.
-    /// Nothing was changed then.
+    /// [`crate::Error::RecordTooBig`], [`crate::Error::KeyBusy`], [`crate::Error::KeyMismatch`], a
+    /// record of another set, no room; a declaration that contradicts one of this namespace;
+    /// [`crate::Error::ShardRoot`] and [`crate::Error::ShardCompanion`] where a sharded collection
+    /// would be broken, [`crate::Error::ShardKeyCollision`] where a companion would be written into
+    /// an ordinary record. Nothing was changed then.
     pub(crate) fn write_saved(
         &self,
         set: &str,
@@ -179,7 +181,8 @@ impl Namespace {
         Ok(WriteSaved::Written)
     }
 
-    /// Refuses a saved declaration of a relation that contradicts one of this namespace. Other records are none.
+    /// Refuses a saved declaration of a relation that contradicts one of this namespace. Accepts
+    /// records of other sets.
     ///
     /// # Errors
     /// [`crate::Error::Parameter`].

@@ -1,9 +1,9 @@
 //! Which records are fought over: an always-on list of the hottest keys in fixed memory.
 //!
-//! Only contention is counted, a wait for a record lock or a `KeyBusy`, so a write that meets
-//! thread costs nothing. The list is the space-saving one: a fixed number of counters, and a key
-//! that finds none takes over the smallest, and its count becomes the bound of its error. Counts fade, so that the list shows
-//! records that are hot and not those that once were.
+//! Only contention is counted, a wait for a record lock or a `KeyBusy`, so a write that meets no
+//! other thread costs nothing. The list is the space-saving one: a fixed number of counters, and a
+//! key that finds none takes over the smallest, and its count becomes the bound of its error.
+//! Counts fade, so that the list shows records that are hot now, and not ones that once were.
 
 use std::cmp::Reverse;
 

@@ -107,7 +107,7 @@ impl LatencyHistogram {
             .sum()
     }
 
-    /// Returns what came after an earlier look at the same times.
+    /// Returns the times added since an earlier look at the same histogram.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.classes.iter().copied().chain(std::iter::repeat(0));

@@ -284,8 +284,9 @@ impl Namespace {
         async move { Ok(durable.await?) }
     }
 
-    /// Begins a write of a task whose thread must not wait: neither for the record, nor for space, nor for a sync. Where the
-    /// write would wait, it fails at once, nothing is changed, and the task waits instead.
+    /// Begins a write of a task in a thread that must not wait: neither for the record, nor for
+    /// space, nor for a sync. Where the write would wait, it fails at once, nothing is changed, and
+    /// the task waits instead.
     ///
     /// The limit of time in the write's policy has no effect: end the task's patience with [`Attempt::end_patience`], or drop
     /// the attempt. It costs one allocation; a write that need not wait takes no longer than without.

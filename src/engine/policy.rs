@@ -180,7 +180,8 @@ pub struct WritePolicy {
     pub acknowledge: Acknowledge,
     /// Whether the write may break a sharded collection. Default: false, see [`WritePolicy::override_shards`].
     pub override_shards: bool,
-    /// What the writer may do to sharded collections, and to what relations own.
+    /// The changes that the writer may make to sharded collections, and to the bins and records of
+    /// relations.
     pub(crate) access: ShardAccess,
 }
 
@@ -191,7 +192,8 @@ pub(crate) enum ShardAccess {
     Protected,
     /// Everything; where a root loses the description of its shards, that is counted.
     Override,
-    /// The same, but relations keep what is theirs: a wire client, who knows nothing of shards.
+    /// Everything, but relations keep their bins and edges: a wire client, who knows nothing of
+    /// shards.
     #[cfg_attr(
         not(feature = "server"),
         expect(dead_code, reason = "used by wire clients only")
@@ -208,7 +210,7 @@ pub(crate) enum ShardAccess {
 }
 
 impl ShardAccess {
-    /// Whether such a write leaves companions, and what a root says of them, alone.
+    /// Whether such a write leaves companions, and a root's description of them, alone.
     pub(super) const fn protects_shards(self) -> bool {
         matches!(self, Self::Protected | Self::Related | Self::Detached)
     }
@@ -293,7 +295,7 @@ impl WritePolicy {
         self
     }
 
-    /// For deletes of records whose edges are gone.
+    /// For deletes of records after their edges are gone.
     #[must_use]
     pub(crate) const fn of_detached(mut self) -> Self {
         self.access = ShardAccess::Detached;

@@ -1,8 +1,9 @@
 //! The rules of declared relations, which every write obeys: bins that belong to a relation are kept and not set as a whole, and a
 //! record with edges is deleted as the relations say.
 //!
-//! The declarations are the records of the set `<relations`. They are read when the namespace is opened, and again when one of them
-//! was written, by whatever call (`guard.rs`). The catalog has the names of these records, so that no scan is needed to find them.
+//! The declarations are the records of the set `<relations`. They are read when the namespace is
+//! opened, and again when one of them was written, by any call (`guard.rs`). The catalog has the
+//! names of these records, so that no scan is needed to find them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

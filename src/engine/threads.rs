@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use spikelet_storage::PARTITIONS;
 
-/// Repeats a step in this many threads, the caller's among them, until it returns `None` or breaks off in one of them. Returns
-/// what the first one has broken off with. Each thread has a state of its own.
+/// Repeats a step in this many threads, the caller's among them, until it returns `None` or breaks
+/// off in one of them. Returns the value with which the first one has broken off. Each thread has a
+/// state of its own.
 pub(super) fn in_threads<S, B: Send>(
     threads: usize,
     state: impl Fn() -> S + Sync,

@@ -1,4 +1,5 @@
-//! What a truncation by time would do to sharded collections, whose records have last updates of their own.
+//! The check that a truncation by time tears no sharded collection: each of its records has a last
+//! update of its own.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -10,7 +11,7 @@ use crate::error::ShardLoss;
 use crate::record::{RecordView, ShardRole, companion_name};
 use crate::{Error, Result};
 
-/// What a truncation does to the records of a collection.
+/// The effect of a truncation on the records of a collection.
 #[derive(Default)]
 struct TruncatedCollection {
     /// The set and key of its root; `None`: there is none, and they are leftovers.

@@ -63,7 +63,8 @@ impl PendingVersion {
 }
 
 impl Uncommitted {
-    /// Keeps the result of a plan whose body is in the buffer from `from` on. `None`: the plan writes nothing.
+    /// Keeps the result of a plan; its body is in the buffer from `from` on. `None`: the plan
+    /// writes nothing.
     #[inline(always)]
     pub(super) fn of(plan: &WritePlan<'_>, from: usize, buffer: &mut Vec<u8>) -> Option<Self> {
         match plan {

@@ -1,8 +1,9 @@
 //! The path of a write, in the order of its steps: lock, read the record, check policy, filter and key, edit,
 //! check the size, publish, unlock, durability. One record, one version: all of it or nothing.
 //!
-//! Every write of one record publishes here with the record locked (groups: `write_group.rs`), so this is where secondary indexes
-//! follow: the entries of the new version are added before, those of the superseded one removed after, under the lock still.
+//! Every write of one record publishes here with the record locked (groups: `write_group.rs`), so
+//! this is where secondary indexes follow: the entries of the new version are added before, the
+//! entries of the superseded one removed after, under the lock still.
 //!
 //! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
 //! decides.
@@ -62,8 +63,9 @@ impl EditOutcome {
     }
 }
 
-/// What a write does to a record. It gets the live record (its bins, or none if they are to be replaced) and what expressions
-/// see of it, which is the record as it will be, with the size that it has; it appends the new body to the buffer.
+/// The edit of a write. It gets the live record (its bins, or none if they are to be replaced) and
+/// the facts for expressions: of the record as it will be, with the size that it has now; it
+/// appends the new body to the buffer.
 pub(super) type WriteEdit<'e> =
     dyn FnMut(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<EditOutcome> + 'e;
 
@@ -529,7 +531,7 @@ impl NamespaceCore {
         Ok(())
     }
 
-    /// Waits for what is to be acknowledged. No record is locked.
+    /// Waits as the policy's acknowledgement asks. No record is locked.
     #[inline(always)]
     pub(super) fn acknowledge(
         &self,

@@ -1,5 +1,6 @@
-//! The path of writes of several records that are known beforehand: lock all records in the order of their digests, edit each
-//! where it lies, publish one group, unlock. The steps and the checks are a single write's (`write.rs`).
+//! The path of writes of several records that are known beforehand: lock all records in the order
+//! of their digests, edit each in place, publish one group, unlock. The steps and the checks are a
+//! single write's (`write.rs`).
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// backups.
 pub(crate) struct ClientTerms<T: 'static>(&'static [(T, &'static str, u8, u8)]);
 
-/// The types; the numbers are those of values.
+/// The types, with the numbers of value types.
 pub(crate) const CLIENT_TYPES: ClientTerms<IndexType> = ClientTerms(&[
     (IndexType::Integer, "numeric", 1, b'N'),
     (IndexType::String, "string", 3, b'S'),

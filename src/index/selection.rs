@@ -112,8 +112,8 @@ impl EntrySelection {
         }
     }
 
-    /// Returns whether a record with an entry in the ranges passes all remaining conditions; if an
-    /// entry is given, by what the record has there.
+    /// Returns whether a record with an entry in the ranges passes all remaining conditions; with
+    /// `entry`, only a geometry that the ranges first meet at that entry counts.
     pub(crate) fn holds(
         &self,
         reader: &EntryReader,

@@ -18,7 +18,7 @@ use crate::value::{ParticleType, Value, from_wire};
 impl Checked<'_> {
     /// Executes the operations in their order on `old`, appends the body of the new record to `out`
     /// and hands the results to `sink`. Returns how many bins the new record has; with none, it is
-    /// to be deleted. A failing operation ends the run; what `out` then holds is to be thrown away.
+    /// to be deleted. A failing operation ends the run; throw the bytes in `out` away then.
     ///
     /// One write at the end of the operations, the common case, copies the record's bytes once;
     /// other runs copy each changed bin once more.

@@ -106,7 +106,7 @@ impl<'o> SingleRead<'o> {
     /// Executes it on the body of a stored record, and adds its result to `results`.
     ///
     /// # Errors
-    /// Those of [`Checked::read_into`].
+    /// As for [`Checked::read_into`].
     #[inline]
     pub(crate) fn read_into(&self, body: &[u8], results: &mut OperationResults) -> Result<()> {
         let reply = self.reply(body)?;
@@ -116,8 +116,8 @@ impl<'o> SingleRead<'o> {
         results.add(0, self.bin, reply)
     }
 
-    /// Executes it on the body of a stored record, and lends the result to `look`; `None` if there
-    /// is none.
+    /// Executes it on the body of a stored record, and lends the result to `look`; `None` if the
+    /// operation has no result.
     ///
     /// # Errors
     /// As for [`SingleRead::read_into`]: `look` is not called then.

@@ -73,8 +73,8 @@ impl<'a> Container<'a> {
     }
 
     /// Parses the rest of a head, after the header with the count. Flags and index data are an
-    /// extension other than wildcard and infinity: the first element of a list, the first key of a
-    /// map, whose value is nil.
+    /// extension other than wildcard and infinity: the first element of a list; the first key of a
+    /// map, with the value nil.
     #[inline(always)]
     pub(crate) fn read(
         shape: ItemShape,

@@ -102,7 +102,7 @@ fn container(
         element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
-    // An unordered list keeps its order; what is flagged as ordered is refused rather than sorted.
+    // An unordered list keeps its order; a list flagged as ordered is refused rather than sorted.
     if stores && head.flags & FLAG_ORDERED != 0 && !spans.are_sorted(out) {
         return Err(CodecError::NotInOrder);
     }

@@ -192,7 +192,7 @@ collections! {
     /// ```
     ;
 
-    /// An encoded map, whose entries come by key.
+    /// An encoded map; its entries come by key.
     MapRef map MapOrder MapEntries "map" "entries";
 }
 

@@ -1,4 +1,4 @@
-//! What lists and maps have in common: both are rows of items, and differ only in the form of an
+//! The common part of lists and maps: both are rows of items, and differ only in the form of an
 //! item.
 
 use super::ParticleType;

@@ -34,7 +34,7 @@ pub struct RestoreOptions {
     pub trust_digests: bool,
     /// Also writes over records of sharded collections, at the risk of breaking them: an ordinary
     /// record over a companion, a companion into an ordinary record, or a record without companions
-    /// in place of a root. And declarations of relations that contradict those of the store.
+    /// in place of a root. And declarations of relations that contradict the store's own.
     pub override_shards: bool,
     /// Cancels when it becomes true: [`Restore::prepare`](super::Restore::prepare) returns [`BackupError::Cancelled`](crate::backup::BackupError::Cancelled);
     /// [`Restore::run`](super::Restore::run) returns the counts up to then, see [`RestoreSummary::cancelled`]. Default:

@@ -123,7 +123,7 @@ impl ChangeStream {
         }
     }
 
-    /// The end of a stream whose namespace was closed: it has read everything.
+    /// Returns the error at the end of a stream that has read everything of a closed namespace.
     fn closed(&self) -> Error {
         let namespace = self.core.storage.name().to_owned();
         spikelet_storage::Error::Closed { namespace }.into()

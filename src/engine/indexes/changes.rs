@@ -316,8 +316,8 @@ impl NamespaceCore {
         }
     }
 
-    /// The error of a unique key whose record another writer has locked, with that record: by its digest, unless it stores its
-    /// key.
+    /// Returns the error of a unique key while another writer has its record locked. It names that
+    /// record: by its digest, unless it stores its key.
     fn key_busy(&self, index: &Index, digest: &Digest) -> Error {
         let limit = self.storage.options().max_waiters.max(1);
         let named = self.storage.get(digest, |stored| {

@@ -133,7 +133,7 @@ impl Run {
             if is_new || damaged == 0 {
                 assert_eq!(found, wanted, "{what}: {}", index.name());
             } else {
-                // Entries of what has rotted meanwhile are left.
+                // Entries of records that have rotted meanwhile are left.
                 let missing = wanted.iter().find(|entry| !found.contains(entry));
                 assert_eq!(missing, None, "{what}: {}", index.name());
             }

@@ -211,7 +211,8 @@ impl Index {
         (self.built.load(Ordering::Relaxed), PARTITIONS as u64)
     }
 
-    /// Counts a record whose entries the index does not have: it is damaged, or it has expired and does not fit the index.
+    /// Counts a record without entries in the index: it is damaged, or it has expired and does not
+    /// fit the index.
     pub(super) fn note_unreadable(&self) {
         self.counters.unreadable.fetch_add(1, Ordering::Relaxed);
     }
@@ -240,7 +241,7 @@ impl Index {
         self.entries_of_role(ShardRole::of(record.as_bytes()), record, facts, out)
     }
 
-    /// [`Index::entries_of`] a record whose role is known.
+    /// [`Index::entries_of`] a record of a known role.
     pub(super) fn entries_of_role(
         &self,
         role: ShardRole,

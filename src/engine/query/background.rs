@@ -69,7 +69,7 @@ pub struct FailedRecord {
     pub digest: Option<Digest>,
     /// Its user key, if it is stored and can be read.
     pub key: Option<Key<'static>>,
-    /// Why.
+    /// The error of this record; the others go on.
     pub error: Error,
 }
 

@@ -96,8 +96,9 @@ pub(crate) enum NextEntry {
 }
 
 impl PartitionQuery {
-    /// Of one set or of all. `condition`: a secondary index, and what is asked of it. `starts`: partitions, none of them twice.
-    /// `writes`: the records are written, and all partitions are visited from their beginning.
+    /// Of one set or of all. `condition`: a secondary index, and the bound on its entries.
+    /// `starts`: partitions, none of them twice. `writes`: the records are written, and all
+    /// partitions are visited from their beginning.
     pub(crate) fn new(
         namespace: &Namespace,
         set_id: Option<u16>,
@@ -329,8 +330,8 @@ impl EntryWalk {
 }
 
 impl Query {
-    /// A query as wire clients ask it: of one set or of all, by what is asked of a secondary index, records with shards
-    /// included.
+    /// A query as wire clients ask it: of one set or of all, by a bound on a secondary index,
+    /// records with shards included.
     fn of_client(
         namespace: &Namespace,
         set_id: Option<u16>,

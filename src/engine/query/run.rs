@@ -414,7 +414,8 @@ impl Query {
         let digests = self
             .core
             .digests_in(partition, is_wanted, after, |error| damaged.push(error));
-        // Those of a page that goes on were on the page that has begun the partition.
+        // The page that began the partition has shown its damaged records; pages that go on do not
+        // repeat them.
         for error in damaged.into_iter().filter(|_| after.is_none()) {
             each(None, Err(error))?;
         }

@@ -30,7 +30,7 @@ pub(super) struct MetRoots {
     pub(super) looks_back: bool,
 }
 
-/// What a query asks an index for, and what it has met.
+/// A query's request to an index, and the roots that it has met.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntrySearch<'s> {
     pub(super) index: &'s Index,

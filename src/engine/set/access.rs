@@ -242,7 +242,7 @@ pub(in crate::engine) trait RecordAccess {
 }
 
 impl WriteOutcome {
-    /// Adds the outcome to what the operations have returned.
+    /// Adds the outcome to the operations' results.
     #[inline]
     pub(in crate::engine) fn note_in(self, result: &mut OperateResult) {
         result.generation = self.generation;

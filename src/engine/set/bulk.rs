@@ -16,7 +16,7 @@ use crate::value::Value;
 /// Records between two waits for durability.
 const RECORDS_A_BATCH: usize = 4_096;
 
-/// Records whose memory is fetched ahead together.
+/// The number of records that have their memory fetched ahead together.
 const RECORDS_AHEAD: usize = 32;
 
 /// How far a call that writes many edges or records has come.
@@ -34,7 +34,7 @@ pub struct BulkProgress {
 impl Set {
     /// Puts many records, each as by [`Set::put`]: by itself and in their order. Waits for
     /// durability once for 4,096 of them, calls `observe` then, and stops if it breaks off. Returns
-    /// what was done.
+    /// the final progress.
     ///
     /// Each record is locked by itself, and 32 of them are in memory. A call with the same records
     /// after a stop or an error writes them again, which changes their generations and times.
@@ -113,7 +113,7 @@ impl Set {
         Ok(progress)
     }
 
-    /// Puts records whose memory is fetched first.
+    /// Puts records, and fetches the memory of all of them first.
     fn put_ahead<N: AsRef<str>, V: Into<Value>, B: IntoIterator<Item = (N, V)>>(
         &self,
         policy: &WritePolicy,

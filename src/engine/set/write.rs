@@ -239,8 +239,8 @@ impl Set {
         written(self.operate_with(policy, key, &[operations::touch()])?.lsn)
     }
 
-    /// Deletes a record. Returns the number of the deletion; `None` if there was no record. A deleted record never comes back,
-    /// whatever is restarted.
+    /// Deletes a record. Returns the number of the deletion; `None` if there was no record. A
+    /// deleted record never comes back, over no restart.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::Timeout`]; [`Error::ShardRoot`] and [`Error::ShardCompanion`] for records of a sharded
@@ -379,8 +379,8 @@ impl Set {
         self.update_as_with(&DEFAULT_WRITE, key, edit)
     }
 
-    /// [`Set::update_as`] by a policy. The record must exist, whatever the policy's
-    /// [`record_exists_action`](WritePolicy::record_exists_action).
+    /// [`Set::update_as`] by a policy. The record must exist under any
+    /// [`record_exists_action`](WritePolicy::record_exists_action) of the policy.
     ///
     /// # Errors
     /// As for [`Set::update_as`].
