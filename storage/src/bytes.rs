@@ -60,7 +60,7 @@ pub(crate) fn unseal(raw: &[u8; 64]) -> Option<[u64; 7]> {
     (check == xxh3_64(content).to_le_bytes()).then(|| std::array::from_fn(word))
 }
 
-/// Asks the processor for a cache line: a hint, whatever the address.
+/// Asks the processor for a cache line: a hint, sound for any address.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) sets: Sets,
     /// Whether there may be chains of deltas.
     pub(crate) any_deltas: AtomicBool,
-    /// Entries may count as live that are dead: those of chains that could not be read when they ended.
+    /// Dead entries may count as live: entries of chains that could not be read when they ended.
     pub(crate) counts_dead: AtomicBool,
     /// Bytes of the log are lost, and their records are unknown: an entry with a number not above this may be stale.
     /// 0 if no such bytes are lost.
@@ -93,7 +93,7 @@ impl Core {
         Ok(())
     }
 
-    /// Refuses in the child of a fork, whose parent goes on with the devices and has the threads.
+    /// Refuses in the child of a fork: its parent goes on with the devices and has the threads.
     pub(crate) fn check_not_forked(&self) -> Result<()> {
         if self.fork.is_child() {
             return Err(self.not_open());

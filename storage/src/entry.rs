@@ -44,8 +44,8 @@ pub(crate) enum EntryKind {
     Metadata = 4,
     /// Spans the rest of a block.
     Filler = 5,
-    /// Stands for sequence numbers without a change, so that the numbers have no gap: that of a
-    /// truncation, or those of an append that failed.
+    /// Stands for sequence numbers without a change, so that the numbers have no gap: the number of
+    /// a truncation, or the numbers of an append that failed.
     Void = 6,
 }
 
@@ -198,7 +198,7 @@ impl EntryHeader {
         raw
     }
 
-    /// Writes the header, for a body whose check is known, to its place in memory.
+    /// Writes the header, for a body with this check, to its place in memory.
     #[inline]
     pub(crate) fn encode_to(&self, raw: &mut RawHeader, place: EntryPlace, body_check: u32) {
         self.encode_fields(raw, body_check);
@@ -240,7 +240,7 @@ impl EntryHeader {
         }
     }
 
-    /// The fields, if they can be those of an entry at all; checks are not looked at.
+    /// Returns the fields, if an entry can have them at all. Does not look at the checks.
     #[inline]
     pub(crate) fn decode(raw: &RawHeader) -> Option<Self> {
         let lsn_generation = u64_at(raw, 8);
@@ -458,7 +458,7 @@ impl<'a> EntryView<'a> {
         self.body
     }
 
-    /// Returns the stored user key, if the record keeps it, and what the caller stored. Both are
+    /// Returns the stored user key, if the record keeps it, and the caller's payload. Both are
     /// empty in an entry that is shorter than its flags say: its checks do not hold.
     #[inline]
     #[must_use]

@@ -1,7 +1,8 @@
 //! The whole store under the model checker: readers, writers, defragmentation and sync, in thousands of schedules.
 //!
-//! Stores into device memory are no steps of the model, but every copy from staging memory is two of them, so that a buffer
-//! can be begun anew in the middle of one. What is checked is who may reach which bytes when. Run with
+//! Stores into device memory are no steps of the model, but every copy from staging memory is two
+//! of them, so that a buffer can be begun anew in the middle of one. The scenarios check who may
+//! reach which bytes when. Run with
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet-storage --lib --release interleavings`.
 
 mod attempts;
@@ -68,7 +69,7 @@ fn staged_entries_do_not_change_under_readers_while_buffers_are_flushed_and_begu
         put(&namespace, 1, 1);
         let writer = spawn(&namespace, |namespace| {
             put(namespace, 0, 2);
-            // Ends the buffer: what comes next lies where the first entries were staged.
+            // Ends the buffer: the next entries are staged where the first ones were.
             let lock = namespace.lock(&digest(4), None).unwrap();
             lock.put(&version(&[1; LARGE])).unwrap();
             put(namespace, 3, 7);

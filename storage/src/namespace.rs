@@ -75,7 +75,8 @@ impl Namespace {
         RecordLock::acquire(&self.core, digest, timeout)
     }
 
-    /// Begins a write of a task whose thread must not wait: neither for the record, nor for space, nor for a sync.
+    /// Begins a write of a task in a thread that must not wait: neither for the record, nor for
+    /// space, nor for a sync.
     ///
     /// ```
     /// use spikelet_storage::{Attempt, Digest, Namespace, NewVersion, Options, Result, Storage};
@@ -220,7 +221,8 @@ impl Namespace {
     /// Keeps `catalog` in the namespace's metadata in place of the present one. Durable with the next sync.
     ///
     /// # Errors
-    /// [`Error::BadOption`](crate::Error::BadOption) beyond [`CATALOG_BYTES_MAX`](crate::CATALOG_BYTES_MAX); those of a write. Nothing was changed.
+    /// [`Error::BadOption`](crate::Error::BadOption) beyond
+    /// [`CATALOG_BYTES_MAX`](crate::CATALOG_BYTES_MAX); the errors of a write. Nothing was changed.
     pub fn set_catalog(&self, catalog: &[u8]) -> Result<()> {
         self.core
             .sets
@@ -304,7 +306,7 @@ impl Namespace {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Namespace::wait_durable`].
+    /// As for [`Namespace::wait_durable`].
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + Unpin + use<> {
         DurableFuture {
             core: Arc::clone(&self.core),
@@ -347,9 +349,9 @@ impl Namespace {
         self.core.sets.usage_of(id)
     }
 
-    /// Removes every record of a set, or of the namespace; with `before_ms` (ms since 2010), those that were last updated
-    /// before that. Returns how many; they and their counts are gone when the call returns, and they do not come back. What
-    /// is written later stays, with any time.
+    /// Removes every record of a set, or of the namespace; with `before_ms` (ms since 2010), only
+    /// records last updated before that. Returns how many; they and their counts are gone when the
+    /// call returns, and they do not come back. Records written later stay, with any time.
     ///
     /// Of several truncations by time the latest *time* holds: one with an earlier time than another before it removes nothing
     /// more, not even records that were written in between with an earlier time, by a clock that had gone back.

@@ -43,9 +43,10 @@ pub struct Options {
     pub name: String,
     /// Where the log is.
     pub storage: Storage,
-    /// The most each device may grow to, in bytes (up to 512 GiB; together at least five blocks, of which two are kept for
-    /// deletes and defragmentation). Fixed when the namespace is created. Blocks have 8 MiB; those of devices of up to 4 GiB
-    /// have 17/16 MiB, unless `max_record_bytes` asks for larger ones.
+    /// The most each device may grow to, in bytes (up to 512 GiB; together at least five blocks, of
+    /// which two are kept for deletes and defragmentation). Fixed when the namespace is created.
+    /// Blocks have 8 MiB; on devices of up to 4 GiB they have 17/16 MiB, unless `max_record_bytes`
+    /// asks for larger ones.
     pub max_device_bytes: u64,
     /// The largest record with its header, in bytes, that blocks must hold: up to [`Options::RECORD_BYTES_MAX`]. Above
     /// 1 MiB a namespace is created with large blocks. Default: 1 MiB.

@@ -18,9 +18,9 @@ impl Core {
         self.retire_uncounted(superseded, guard);
     }
 
-    /// Takes an entry out of the counts of its block alone. Of what may be a chain and cannot be read nothing is taken but the
-    /// newest entry, as far as its size is known: a block that counts too much stays longer than it must, and never goes too
-    /// early.
+    /// Takes an entry out of the counts of its block alone. Of a chain that cannot be read only the
+    /// newest entry is taken, as far as its size is known: a block that counts too much stays
+    /// longer than it must, and never goes too early.
     pub(crate) fn retire_uncounted(&self, superseded: &IndexSlot, guard: &Guard) {
         let image = Images::number_of(superseded.location);
         if image.is_none() && self.is_delta(superseded, guard) == Some(false) {

@@ -90,7 +90,7 @@ impl Truncated {
             });
         };
         let is_over = self.timed_lsn <= self.below_lsn;
-        // None is older than the first time, which followers could not tell from no time.
+        // No record is older than time 0, and followers take 0 for no time.
         let hidden_ms = if is_over { 0 } else { self.timed_ms };
         (before_ms > hidden_ms).then_some(Self {
             timed_lsn: lsn,

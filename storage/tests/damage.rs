@@ -142,7 +142,7 @@ fn a_block_that_fell_back_to_an_earlier_content_shows_nothing_stale() {
     }
 }
 
-/// A lost record stays lost and is reported, whatever the store does next.
+/// A lost record stays lost and is reported after anything that the store does next.
 #[test]
 fn damage_is_still_reported_after_maintenance_writes_and_reopenings() {
     for store in Store::all() {

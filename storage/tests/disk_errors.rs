@@ -332,7 +332,7 @@ fn a_write_that_failed_behind_its_last_byte_is_not_there_after_a_kill() {
             Namespace::open(options(devices(std::slice::from_ref(&device)), BLOCKS)).unwrap();
         common::put(&namespace, &digest(1), b"before").unwrap();
         namespace.sync().unwrap();
-        // What the disk did not take of it reads as zeros, too.
+        // The part of it that the disk did not take reads as zeros, too.
         device.fail_write(1);
         let is_refused = common::put(&namespace, &digest(2), &[0; 64 << 10]).is_err();
         refused += u32::from(is_refused);

@@ -212,10 +212,10 @@ fn a_truncation_that_was_not_durable_does_not_close_a_full_disk_after_a_power_fa
     assert!(survived > 0, "no seed leaves what follows the truncation");
 }
 
-/// What was written: record and version, `None` for a deletion.
+/// The writes: record and version, `None` for a deletion.
 type Written = Vec<(u64, Option<u64>)>;
 
-/// A store whose syncs fail for good every now and then, and what was written to it.
+/// A store with syncs that fail for good every now and then, and its writes.
 struct Failing {
     what: String,
     chance: Chance,
@@ -312,7 +312,8 @@ impl Failing {
         Ok((namespace, found))
     }
 
-    /// Whether the store holds what the first so many writes give, and all that was synced.
+    /// Whether the store holds the result of a first part of the writes, the first `needed` ones at
+    /// least.
     fn is_prefix(&self, found: &BTreeMap<u64, u64>, needed: usize) -> bool {
         let mut state = self.before.clone();
         for (count, (record, version)) in self.written.iter().enumerate() {
@@ -353,7 +354,7 @@ impl Failing {
         assert!(self.is_prefix(&found, needed), "{}: no prefix", self.what);
         self.begin_with(found);
         if self.chance.one_in(2) {
-            // The system goes on, with what it has in memory of pages that were given up.
+            // The system goes on, with its copies in memory of pages that were given up.
             self.live(&namespace);
         }
         drop(namespace);
@@ -475,7 +476,7 @@ fn a_sync_that_finds_no_room_is_tried_again() {
             delete(&namespace, &digest(1)).unwrap();
             put(&namespace, &digest(2), b"refused").unwrap_err();
         }
-        // What is on the disk by now opens as it was synced.
+        // The disk as it is by now opens as it was synced.
         for seed in 0..8 {
             let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
             crashed[0].set_refuses_writes(false);
@@ -487,7 +488,7 @@ fn a_sync_that_finds_no_room_is_tried_again() {
             let is_deleted = is_staged && found.is_none();
             assert!(may_be.contains(&found) || is_deleted, "{found:?}");
         }
-        // Somebody makes room.
+        // The operator makes room.
         origin[0].set_refuses_writes(false);
         namespace.sync().unwrap();
         put(&namespace, &digest(2), b"goes on").unwrap();

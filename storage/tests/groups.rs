@@ -358,8 +358,8 @@ fn a_sync_beside_a_group_larger_than_a_block_does_not_tear_it() {
     }
 }
 
-/// On a full disk an opening appends a part of what was not durable, makes that durable, and gives blocks back, before it
-/// appends the rest.
+/// On a full disk an opening appends a part of the entries that were not durable, makes that part
+/// durable, and gives blocks back, before it appends the rest.
 #[test]
 fn an_opening_that_has_to_make_room_tears_no_group() {
     let _turn = beside_others();

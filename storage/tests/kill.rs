@@ -1,4 +1,5 @@
-//! A store whose process is killed while it writes: acknowledged writes are there, and deleted records stay deleted.
+//! A store in a process that is killed while it writes: acknowledged writes are there, and deleted
+//! records stay deleted.
 //!
 //! The child is this test binary, started again with [`CHILD_DIR`] set. Its threads note each operation in a mapped
 //! file, which outlives them, before they begin it and after it was acknowledged.

@@ -125,7 +125,7 @@ fn a_block_that_was_lost_before_another_one_is_no_damage() {
     let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
     put(&namespace, &digest(0), &vec![1; 6 << 20]).unwrap();
     namespace.sync().unwrap();
-    // Each begins a block, whose header may be lost while that of the next one is not.
+    // Each begins a block. Its header may be lost while the header of the next one is not.
     for number in 1..4 {
         put(&namespace, &digest(number), &vec![2; 6 << 20]).unwrap();
     }
@@ -411,7 +411,7 @@ fn the_mirror_of_a_last_block_that_the_device_has_lost_never_counts() {
     assert!(longer > 0);
 }
 
-/// A record of the threads: what was attempted, what is promised.
+/// A record of the threads: its attempted versions, and the promised ones.
 #[derive(Debug, Default)]
 struct Shared {
     versions: Vec<Option<Vec<u8>>>,

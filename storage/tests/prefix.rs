@@ -1,8 +1,8 @@
 //! After a power failure the store is as it was at one moment, and that is not before the last sync.
 //!
-//! Threads transfer between accounts and write single records, in lanes of their own, beside syncs and
-//! cleaning. What is left after each failure must be what the first so many writes give, in the order of
-//! their numbers.
+//! Threads transfer between accounts and write single records, in lanes of their own, beside syncs
+//! and cleaning. The store after each failure must be the result of a first part of the writes, in
+//! the order of their numbers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -39,7 +39,7 @@ struct Sizes {
     /// Bodies of accounts, and of other records, are smaller than this.
     account_bytes: u64,
     other_bytes: u64,
-    /// One in so many new balances comes with a new body.
+    /// One in this many new balances comes with a new body.
     new_body_one_in: u64,
     /// How many writes a life has, at least and beyond that.
     writes: (u64, u64),
@@ -214,8 +214,9 @@ struct Run {
     sizes: Sizes,
 }
 
-/// Opens devices, perhaps without any room, and fails the power or kills the process in the middle. Returns what is left,
-/// unless the opening was done before that. `may_refuse`: more than a kill has happened to the devices.
+/// Opens devices, perhaps without any room, and fails the power or kills the process in the middle.
+/// Returns the devices after that, unless the opening was done before. `may_refuse`: more than a
+/// kill has happened to the devices.
 fn open_without_power(
     run: &Run,
     disks: &[Arc<SimulatedDevice>],
@@ -236,7 +237,7 @@ fn open_without_power(
     });
     let is_full = chance.one_in(2);
     if is_full {
-        // Room for some of what is appended again, or for none.
+        // Room for some of the entries that are appended again, or for none.
         let room = chance.below(4) * chance.below(1 << 20);
         for disk in disks {
             disk.set_space_bytes(disk.allocated_bytes() + room);
@@ -273,8 +274,8 @@ impl Run {
         opened.unwrap_or_else(|| panic!("{what}: refused"))
     }
 
-    /// `None`: all blocks are full, and there is no room for what is not known to be durable. `may_refuse`: more than a
-    /// kill has happened to the devices.
+    /// `None`: all blocks are full, and there is no room for entries that are not known to be
+    /// durable. `may_refuse`: more than a kill has happened to the devices.
     fn open_if_room(
         &self,
         left: &[Arc<SimulatedDevice>],
@@ -305,8 +306,8 @@ impl Run {
         }
     }
 
-    /// One life of a store: returns what is left of its devices, the writes in order, and how many of
-    /// them must be there.
+    /// One life of a store: returns its devices after the failure, the writes in order, and how
+    /// many of them must be there.
     fn live(
         &self,
         namespace: &Namespace,
@@ -363,9 +364,9 @@ impl Run {
                     }
                 }
             }
-            // Noted before the image is made: it may hold more.
-            // Nobody is in the middle of a write when a process is killed here: what it writes then may
-            // be there or not, which is no prefix.
+            // Noted before the image is made: it may hold more. No thread is in the middle of a
+            // write when a process is killed here: such a write may be there or not, and the rest
+            // would not be a prefix.
             let _quiet = (fault != Fault::Power).then(|| gate.write().unwrap());
             let acknowledged = history.acknowledged.load(Ordering::SeqCst);
             let synced = history.synced.load(Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! Records that may be stale, since entries are lost together with the list of whose they were: what is written anew is
-//! right again, now and after every later opening.
+//! Records that may be stale, since entries are lost together with the list of their records: a
+//! record written anew is right again, now and after every later opening.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -86,7 +86,8 @@ fn a_store_whose_newest_truncation_is_damaged_in_both_copies_is_refused() {
         if syncs {
             (0..2).for_each(|_| namespace.sync().unwrap());
         }
-        // A kill leaves what was not synced in staging memory: this has it written to the block.
+        // A kill leaves entries that were not synced in staging memory: this opening writes them to
+        // the block.
         let device = Arc::new(device.kill().unwrap());
         drop(Namespace::open(on(&device)).unwrap());
         let device = Arc::new(device.kill().unwrap());

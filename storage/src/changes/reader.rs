@@ -149,8 +149,8 @@ impl ChangeReader {
     /// Notes how far to read, and finds the blocks to read.
     fn begin(&mut self) -> Result<ReadFrame> {
         let core = Arc::clone(&self.core);
-        // What is staged goes to the devices before it is read, also while the namespace is closed. A
-        // fork and an opening for reading write nothing.
+        // Staged entries go to the devices before they are read, also while the namespace is
+        // closed. A fork and an opening for reading write nothing.
         let may_flush = !core.opened_for_reading && !core.fork.is_child();
         let is_durable = self.delivery == Delivery::Durable || !may_flush;
         // No truncation is under way meanwhile.

@@ -121,7 +121,7 @@ impl BlockStream {
             }
             at = offset + header.span_bytes();
         }
-        // Every byte of a block parses, up to its end. What is before the damage is read first.
+        // Every byte of a block parses, up to its end. Entries before the damage are read first.
         if !self.is_ahead && at == self.at && at < next {
             return Err(self.damaged(at));
         }

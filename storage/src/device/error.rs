@@ -25,7 +25,7 @@ impl std::fmt::Display for FullCause {
     }
 }
 
-/// The result of what a device does.
+/// The result of a call on a device.
 pub(crate) type DeviceResult<T> = Result<T, DeviceError>;
 
 /// An error of a device. `path` is what [`Device::describe`](super::Device::describe) gives.

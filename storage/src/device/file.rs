@@ -20,7 +20,7 @@ mod allocation;
 mod staging;
 
 /// The system begins to read no more than its read-ahead at one request, and 128 KiB is the least
-/// of those in use.
+/// read-ahead in use.
 const REQUEST_BYTES: u64 = 128 << 10;
 
 /// A device in a file, locked as long as it is open.
@@ -98,7 +98,7 @@ impl FileDevice {
         Ok(device)
     }
 
-    /// Whether a device with this path was in use, by what its staging file holds.
+    /// Whether a device with this path was in use, by the content of its staging file.
     pub(crate) fn was_in_use(path: &Path) -> bool {
         staging::is_used(path)
     }

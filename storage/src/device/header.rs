@@ -283,8 +283,8 @@ fn copies_of(device: &dyn Device) -> StaticCopies {
     read_copies(device.len_bytes(), |offset, into| device.read(offset, into))
 }
 
-/// Whether a device was ever in use: before that, the missing parts of its headers may be those that an
-/// interrupted creation did not write.
+/// Whether a device was ever in use: before that, the missing parts of its headers may be parts
+/// that an interrupted creation did not write.
 fn has_blocks(device: &dyn Device) -> bool {
     device.len_bytes() > HEADER_BYTES
 }
@@ -307,7 +307,7 @@ pub(crate) fn damaged_copies(device: &dyn Device, header: &Header) -> Vec<u64> {
 /// returned; does nothing if both are intact. Called when a device is opened to write.
 ///
 /// # Errors
-/// Those of [`Device::write`] and [`Device::sync`].
+/// The errors of [`Device::write`] and [`Device::sync`].
 pub(crate) fn repair_copies(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
     let bytes = header.encode();
     for (offset, copy) in STATIC_AT.into_iter().zip(copies_of(device)) {
@@ -321,8 +321,8 @@ pub(crate) fn repair_copies(device: &dyn Device, header: &Header) -> Result<(), 
     Ok(())
 }
 
-/// Finds the places of the header that are not as they were written: offset, length in bytes, and
-/// what they are. For `verify`.
+/// Finds the places of the header that are not as they were written: offset, length in bytes, and a
+/// name for the place. For `verify`.
 pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)> {
     // A missing header is an error of the opening, not damage of a part.
     let mut parts = match read_header(device) {

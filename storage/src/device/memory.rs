@@ -16,12 +16,13 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// A device in anonymous memory: gone with the process.
 ///
 /// Memory is taken as it is first written or [prepared](Device::prepare), and given back by
-/// [`release`](Device::release); [`allocated_bytes`](Device::allocated_bytes) counts what is
-/// [reserved](Device::reserve) and not released. There is no staging memory: a write is a copy already.
+/// [`release`](Device::release); [`allocated_bytes`](Device::allocated_bytes) counts the bytes
+/// [reserved](Device::reserve) and not released. There is no staging memory: a write is a copy
+/// already.
 #[derive(Debug)]
 pub struct MemoryDevice {
     mapping: MmapRaw,
-    /// What was reserved and not released, in whole pages.
+    /// The ranges reserved and not released, in whole pages.
     taken: ByteRanges,
     max_bytes: u64,
     len_bytes: AtomicU64,

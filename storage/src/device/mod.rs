@@ -51,7 +51,7 @@ use std::ptr::NonNull;
 pub struct Member {
     /// The namespace: 1 to 31 bytes.
     pub namespace: String,
-    /// The device's number among those of the namespace, from 0.
+    /// The device's number among the devices of the namespace, from 0.
     pub index: u8,
     /// How many devices the namespace has: 1 to 15.
     pub count: u8,

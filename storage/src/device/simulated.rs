@@ -95,7 +95,7 @@ impl SimulatedDevice {
     /// Makes a device as [`new`](Self::new) does, but without staging memory.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn without_staging(header: &Header) -> Result<Self, DeviceError> {
         Self::with_header(header, false)
     }

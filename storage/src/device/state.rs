@@ -194,11 +194,11 @@ pub(super) fn read_copy(device: &dyn Device, offset: u64) -> Option<StateBytes> 
 
 /// Writes a state over the older of the two copies. It is durable after the next sync.
 ///
-/// `state.sequence` is one more than that of the last state written or read.
+/// `state.sequence` is one more than the `sequence` of the last state written or read.
 ///
 /// # Errors
 /// [`DeviceError::BadOption`] if it lists more than [`OPEN_EXTENTS_MAX`] extents,
-/// [`DeviceError::Truncated`] if the device has no header, and those of [`Device::write`].
+/// [`DeviceError::Truncated`] if the device has no header, and the errors of [`Device::write`].
 pub fn write_state(device: &dyn Device, state: &DeviceState) -> Result<(), DeviceError> {
     if state.open.len() > OPEN_EXTENTS_MAX {
         return Err(DeviceError::BadOption {

@@ -328,8 +328,8 @@ pub(crate) fn edit(body: &mut Vec<u8>, splices: &[BodySplice], new: &[u8]) {
             body.copy_within(from..end, to);
         }
     };
-    // Those that move to the front first, from the front; then the others, from the end: so nothing is overwritten that
-    // has not moved.
+    // Pieces that move to the front first, from the front; then the others, from the end: so no
+    // piece is overwritten before it has moved.
     let to_front = |(from, _, to): &(usize, usize, usize)| to < from;
     let to_end = |(from, _, to): &(usize, usize, usize)| to > from;
     kept.iter().copied().filter(to_front).for_each(&mut shift);

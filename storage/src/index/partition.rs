@@ -263,7 +263,8 @@ impl PartitionGuard<'_> {
             .map(|at| TablePosition(at as u32))
     }
 
-    /// The record with this tag whose entry is at this location: mostly where it was seen before.
+    /// Finds the record with this tag and its entry at this location: mostly where it was seen
+    /// before.
     #[inline]
     pub(crate) fn find_near(
         &self,

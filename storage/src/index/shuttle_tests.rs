@@ -54,7 +54,7 @@ impl Drop for Lone {
     }
 }
 
-/// Where the entry of this record lies; all tests use each tag once.
+/// The slot of this record; all tests use each tag once.
 fn slot(tag: u32) -> IndexSlot {
     IndexSlot {
         location: Location::from_packed(u64::from(tag) + 1),

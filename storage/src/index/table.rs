@@ -79,7 +79,8 @@ impl TableShape {
         }
     }
 
-    /// How many records a table of this shape takes: all places but the last of a crowd, 7/8 of those in home lines.
+    /// How many records a table of this shape takes: all places but the last of a crowd, 7/8 of the
+    /// places in home lines.
     pub(super) const fn capacity(self) -> usize {
         if self.lines == 1 {
             self.places as usize - 1

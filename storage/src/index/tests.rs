@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A digest of the given partition and tag; `number` tells apart those which have both.
+/// A digest of the given partition and tag; `number` distinguishes digests that share both.
 fn digest(partition: usize, tag: u32, number: u64) -> Digest {
     let mut bytes = [0; Digest::LEN];
     bytes[..2].copy_from_slice(&(partition as u16).to_le_bytes());
@@ -68,7 +68,8 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the index must hold: the location stands for the digest in the log, since no two records share one.
+/// The content that the index must have. No two records share a location, so it represents the
+/// digest in the log.
 #[derive(Default)]
 struct Model {
     slots: BTreeMap<u64, (u32, IndexSlot)>,
@@ -194,7 +195,8 @@ fn records_of_one_tag_are_told_apart_and_their_table_stays_linear() {
         }
         assert_eq!(found(&index, &one, slot(2000).location), None);
     }
-    // What was replaced may not be given back yet; the tables themselves take 3,000 records of 16 bytes.
+    // Replaced tables may not be given back yet; the tables themselves take 3,000 records of 16
+    // bytes.
     let table_bytes = index.lock_partition(9).table_bytes();
     assert!(table_bytes < 3000 * 32, "{table_bytes}");
     assert!(index.memory_bytes() > empty_bytes);
@@ -218,7 +220,7 @@ fn a_table_shrinks_when_most_records_are_gone() {
 
 #[test]
 fn no_load_takes_more_than_32_bytes_a_record() {
-    // A partition is like all others but for its size to begin with: 64 of them tell the mean.
+    // A partition is like all others but for its size to begin with: 64 of them give the mean.
     const SAMPLE: usize = 64;
     let index = DigestIndex::new();
     for per_partition in 1..=3000u64 {
@@ -273,7 +275,8 @@ fn an_index_of_few_records_is_small_and_growing_never_takes_it_above_its_limit()
     }
 }
 
-/// What the reader tests check: records that are there all the while are found, whatever happens to their neighbours.
+/// The rule of the reader tests: records that are there all the while are found, also while their
+/// neighbours change.
 #[test]
 fn readers_never_miss_a_record_beside_writers() {
     const PARTITION: usize = 5;

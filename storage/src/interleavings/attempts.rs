@@ -1,4 +1,5 @@
-//! Writes of tasks beside those of threads: no increment is lost or made twice, no record stays locked, no wake-up is missed.
+//! Writes of tasks beside writes of threads: no increment is lost or made twice, no record stays
+//! locked, no wake-up is missed.
 
 use super::harness::*;
 use crate::core::Namespace;

@@ -32,7 +32,7 @@ impl Sleeper {
     }
 }
 
-/// Follows until so many changes have come.
+/// Follows until `expected` changes have come.
 fn follow(namespace: &Namespace, delivery: Delivery, expected: usize) {
     let sleeper = Arc::new(Sleeper::default());
     let waker = Waker::from(Arc::clone(&sleeper));

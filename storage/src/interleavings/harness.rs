@@ -1,4 +1,5 @@
-//! What the scenarios share: a disk that is watched, versions with a number, and what must hold at the end.
+//! Parts that the scenarios share: a disk that is watched, versions with a number, and the checks
+//! at the end.
 
 use crate::core::Namespace;
 use crate::device::{
@@ -18,7 +19,8 @@ pub(crate) const BLOCKS: u64 = 10;
 pub(crate) const WATCHED_BYTES: u64 = 4096;
 /// Small payloads are staged.
 pub(crate) const SMALL: usize = 40;
-/// A payload that goes straight to the device: what is staged is flushed before, and the buffer begun anew behind.
+/// A payload that goes straight to the device: staged entries are flushed before, and the buffer
+/// begun anew behind.
 pub(crate) const LARGE: usize = 20 << 10;
 /// Written whole and edited by deltas.
 pub(crate) const EDITED: usize = 4 << 10;
@@ -37,7 +39,8 @@ pub(crate) fn explore(runs: usize, scenario: impl Fn() + Send + Sync + Clone + '
     shuttle::Runner::new(few_switches, config()).run(scenario);
 }
 
-/// What a device held when a sync of it began: of each block, where it lies and how its entries begin.
+/// The content of a device when a sync of it began: of each block, its offset and the beginning of
+/// its entries.
 pub(crate) type Seen = Vec<(u64, Vec<u8>)>;
 
 /// A disk that keeps what its blocks began with when a sync began, and lets others run during it.
@@ -222,7 +225,7 @@ pub(crate) fn spawn(
     thread::spawn(move || run(&namespace))
 }
 
-/// The index, the counts of blocks, and the sets tell the same.
+/// Asserts that the index, the counts of blocks, and the sets agree.
 pub(crate) fn assert_consistent(namespace: &Namespace) {
     let core = &namespace.core;
     let slots: Vec<_> = (0..crate::PARTITIONS)

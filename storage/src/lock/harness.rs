@@ -7,7 +7,7 @@ pub(super) fn digest(n: u8) -> Digest {
     Digest::new([n; 20])
 }
 
-/// Why somebody did not get a lock.
+/// Why a thread did not get a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refused {
     Busy,
@@ -59,7 +59,7 @@ impl Partition {
         }
     }
 
-    /// Nothing is held, nobody waits, and each lock can be taken.
+    /// Asserts that nothing is held, no thread waits, and each lock can be taken.
     pub(super) fn assert_free(&self) {
         let mut locks = self.locks.lock();
         for record in 0..2 {

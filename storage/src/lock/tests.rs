@@ -145,7 +145,7 @@ enum Step {
     Release {
         record: u8,
     },
-    /// Of those who are queued or were, the one at this share of the list.
+    /// Of the waiters that are queued or were, the one at this share of the list gives up.
     GiveUp {
         who: prop::sample::Index,
     },
@@ -162,7 +162,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The model: for each record that is held, the numbers of those who wait, in order.
+    /// The model: for each record that is held, the numbers of its waiters, in order.
     #[test]
     fn locks_behave_like_one_queue_a_record(
         steps in prop::collection::vec(step(), 0..200)

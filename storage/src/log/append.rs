@@ -13,8 +13,8 @@ use crate::sync::atomic::Ordering;
 impl Log {
     /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
-    /// An error leaves nothing behind, except for [`Error::InDoubt`]: what the device refused is there, and the namespace
-    /// takes no more writes.
+    /// An error leaves nothing behind, except for [`Error::InDoubt`]: the entry that the device
+    /// refused is there, and the namespace takes no more writes.
     pub(crate) fn append(
         &self,
         purpose: SpacePurpose,
@@ -68,7 +68,7 @@ impl Log {
             Err(error @ Error::NoSpace { .. }) => error,
             done => return done,
         };
-        // What is left of the disk behind the blocks of writers is for deletes.
+        // The rest of the disk behind the blocks of writers is for deletes.
         if purpose == SpacePurpose::Write || (is_disk_full && purpose.is_cleaning()) {
             return Err(error);
         }

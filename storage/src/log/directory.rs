@@ -171,8 +171,9 @@ impl Directory {
         }
     }
 
-    /// Returns where the directory of the closed block begins, from the block's end, and what is to be written there: one
-    /// or two lines of fillers are added, so that its last sector is seen to be the last.
+    /// Returns where the directory of the closed block begins, from the block's end, and the bytes
+    /// to write there: one or two lines of fillers are added, so that its last sector is seen to be
+    /// the last.
     pub(crate) fn ended(&self, at_units: u32) -> (u64, Vec<u8>) {
         let filler = DirectoryLine {
             lsn: Lsn(0),
@@ -198,7 +199,8 @@ impl Directory {
         self.is_dirty.then(|| self.encode())
     }
 
-    /// The device may have other sectors than [`Directory::written`] was told of: they are pending again.
+    /// The device may have other sectors than the last ones reported to [`Directory::written`]:
+    /// they are pending again.
     pub(crate) fn doubt(&mut self) {
         self.is_dirty = true;
     }

@@ -261,7 +261,7 @@ impl OpenBlock {
             return;
         }
         let offset = self.id.offset_bytes();
-        // What stays is given back when the block is freed.
+        // Space that cannot be released now is given back when the block is freed.
         let _ = volume.device().release(offset + from, to - from);
         self.backed_to = self.backed_to.min(from);
     }

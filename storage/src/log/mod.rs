@@ -348,7 +348,7 @@ impl Log {
         self.volumes.iter().flat_map(Volume::blocks)
     }
 
-    /// Those that are full, or ended, and not being emptied.
+    /// Returns the blocks that are full, or ended, and not being emptied.
     pub(crate) fn closed_blocks(&self) -> impl Iterator<Item = (BlockId, &BlockState)> {
         let blocks = self.blocks();
         blocks.filter(|(_, block)| block.phase() == BlockPhase::Closed)

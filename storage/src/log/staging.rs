@@ -12,9 +12,10 @@
 //! tenancy:  0 "SPKT", u32 device | 8 u64 number | 16 u64 block | 24 u64 incarnation | 32 u64 offset of the buffer's first
 //!           byte in the block | 40 u64 device id | 48 zero | 56 u64 xxh3_64 of bytes 0..56
 //! ```
-//! **Which copy counts?** The block's, always; behind its last entry, the buffer that continues it without a gap.
-//! Every entry's check is seeded with device, incarnation and offset, and an offset is written once in each life of a block:
-//! bytes of an earlier tenancy never pass for entries of this one, whatever remains of the file after a power failure.
+//! **Which copy counts?** The block's, always; behind its last entry, the buffer that continues it
+//! without a gap. Every entry's check is seeded with device, incarnation and offset, and an offset
+//! is written once in each life of a block: bytes of an earlier tenancy never pass for entries of
+//! this one, in any state of the file after a power failure.
 
 use crate::bytes::{seal, unseal};
 use crate::device::{

@@ -356,7 +356,7 @@ mod shuttle_tests {
         }
     }
 
-    /// A log of numbers: those given, and those that a sync has covered.
+    /// A log of numbers: the given ones, and the ones that a sync has covered.
     #[derive(Debug, Default)]
     struct Model {
         syncer: Syncer,

@@ -154,7 +154,7 @@ impl Volume {
         })
     }
 
-    /// Ranges that could not be read by a call so far.
+    /// Ranges that a call has failed to read.
     pub(crate) fn unreadable(&self) -> &ByteRanges {
         &self.unreadable
     }

@@ -452,7 +452,7 @@ mod tests {
             clock.advance_ms(121_000);
             let due = rhythm.next_expiry;
             now = now.max(due);
-            // Not for so long that the store is idle.
+            // Too short for the store to be idle.
             while now < due + IDLE_AFTER / 2 {
                 now += namespace.core.tick(&mut rhythm, now) + Duration::from_micros(1);
                 // Other tests of this process look at blocks.

@@ -24,8 +24,8 @@ const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
 impl Core {
-    /// Has the blocks tried again that could not be emptied: all, or those of which a record was locked. Returns whether
-    /// there is one.
+    /// Has blocks tried again that could not be emptied: all, or only blocks with a record that was
+    /// locked. Returns whether there is one.
     pub(crate) fn retry_stuck(&self, all: bool) -> bool {
         let is_tried = |block: &BlockState| block.is_stuck() && (all || !block.is_stuck_for_long());
         let tried = self.log.blocks().filter(|(_, block)| is_tried(block));

@@ -20,8 +20,8 @@ const TIGHT_PERCENT: u64 = 95;
 
 /// With no more blocks than this beside the reserve, two blocks that fit into half of one are one too many.
 const SCARCE_BLOCKS: u64 = 24;
-/// Where blocks are plenty, those of up to 16 KiB are brought together, and only once there are this many: each takes a few
-/// KiB of disk.
+/// Where blocks are plenty, blocks of up to 16 KiB are brought together, and only once there are
+/// this many: each takes a few KiB of disk.
 const SMALL_UNITS: u64 = (16 << 10) / UNIT_BYTES;
 const SMALL_BLOCKS_MIN: usize = 8;
 

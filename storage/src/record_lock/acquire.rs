@@ -147,8 +147,8 @@ impl<'n> RecordLock<'n> {
         Ok(lock)
     }
 
-    /// For background passes: locks the record only if it is free and the namespace is open. `may_borrow`: a record whose
-    /// owner waits for space is lent, not locked.
+    /// For background passes: locks the record only if it is free and the namespace is open.
+    /// `may_borrow`: a record is lent, not locked, while its owner waits for space.
     pub(crate) fn try_acquire(core: &'n Core, digest: &Digest, may_borrow: bool) -> Option<Self> {
         let guard = epoch::pin();
         let mut partition = core.index.lock(digest);

@@ -248,7 +248,7 @@ struct Judge<'a> {
     young_at: u64,
 }
 
-/// How an entry stands to the last sync.
+/// The standing of an entry, by the last sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SyncStanding {
     Durable,
@@ -354,7 +354,7 @@ impl Judge<'_> {
                         self.young_at = self.young_at.min(offset);
                         self.found.young.push(Young::new(location, header, true));
                     }
-                    // Of what an opening has appended again before it died, nothing may count later.
+                    // No entry that an opening has appended again before it died may count later.
                     SyncStanding::Void
                         if header.flags & FLAG_REAPPENDED == 0
                             && offset < block.id.offset_bytes() + block.durable_to => {}

@@ -3,9 +3,10 @@
 //! - `buffered.rs`: a version that is not stored yet
 //!
 //! # The protocol
-//! A transaction notes the [`RecordVersion`] of each record that it reads, absences too, and holds nothing. At its commit
-//! it locks the records that it writes, in the order of their digests, and only then compares the versions it has seen with those that
-//! is there. A record that it has read and does not write must be as it was, and no other thread may hold its lock: an owner
+//! A transaction notes the [`RecordVersion`] of each record that it reads, absences too, and holds
+//! nothing. At its commit it locks the records that it writes, in the order of their digests, and
+//! only then compares the versions it has seen with the versions that are there. A record that it
+//! has read and does not write must be as it was, and no other thread may hold its lock: an owner
 //! may be about to publish it, and other members of the same group may have been published already.
 //!
 //! All that a transaction has read is therefore there unchanged at the moment at which it holds its last lock; that moment

@@ -17,7 +17,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 const BYTES: usize = 40;
 
-/// What a transaction has seen: the number in the record, 0 for an absence.
+/// Returns the version that a transaction sees, and the number in the record, 0 for an absence.
 fn look(namespace: &Namespace, record: u8) -> (SeenRecord, u8) {
     let digest = digest(record);
     namespace.get_versioned(&digest, |version, found| {
@@ -26,7 +26,7 @@ fn look(namespace: &Namespace, record: u8) -> (SeenRecord, u8) {
     })
 }
 
-/// Commits these numbers in the places of what was seen; 0 deletes. Returns false for a conflict.
+/// Commits these numbers over the versions seen; 0 deletes. Returns false for a conflict.
 fn commit(namespace: &Namespace, reads: &[SeenRecord], writes: &[(SeenRecord, u8)]) -> bool {
     let payloads: Vec<[u8; BYTES]> = writes.iter().map(|(_, number)| [*number; BYTES]).collect();
     let mut changes: Vec<RecordChange<'_>> = writes

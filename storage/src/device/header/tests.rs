@@ -4,7 +4,7 @@ use super::*;
 use crate::device::SimulatedDevice;
 use crate::device::state::*;
 
-/// Where the second copy of the static header lies.
+/// The offset of the second copy of the static header.
 const SECOND: u64 = 12_288;
 
 fn header() -> Header {
@@ -86,7 +86,7 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     all
 }
 
-/// The bytes at which a state lies.
+/// A copy of the state with this content.
 fn page(content: &[u8]) -> StateBytes {
     padded(content)
 }
@@ -164,7 +164,8 @@ fn every_flipped_bit_of_the_static_header_is_damage_and_the_other_copy_counts() 
         let error = decode(&bytes).unwrap_err();
         match error {
             DeviceError::DamagedHeader { .. } => {}
-            // Without its magic number and its checksum, nothing tells it from a foreign file.
+            // Without its magic number and its checksum, it cannot be distinguished from a foreign
+            // file.
             DeviceError::NotADevice { .. } if bit < VERSION_AT * 8 => {}
             other => panic!("bit {bit}: {other}"),
         }

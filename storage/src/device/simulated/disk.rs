@@ -33,7 +33,7 @@ pub(super) struct Disk {
     pub(super) released: BTreeSet<u64>,
     /// The pages with disk space behind them. Those not among them are zero in memory.
     pub(super) allocated: BTreeSet<u64>,
-    /// Those of them that a power failure may take back.
+    /// The allocated pages that a power failure may take back.
     pub(super) allocated_since_sync: BTreeSet<u64>,
     /// The pages of the staging memory with disk space behind them.
     pub(super) staging_allocated: BTreeSet<u64>,

@@ -93,7 +93,7 @@ impl SimulatedDevice {
     }
 
     /// Lets the `nth` sync from now fail as [`fail_sync`](Self::fail_sync) does, on a file system
-    /// that behaves as ext4: pages that were preallocated or new, and whose first write-back fails,
+    /// that behaves as ext4: pages that were preallocated or new, and fail their first write-back,
     /// stay unwritten. They show their bytes as long as the system runs, writing them again and
     /// syncing seems to succeed, but [`crash`](Self::crash) finds zeros there. Pages that are
     /// [released](Device::release) whole, or found zero by a crash, can be written again.
@@ -139,8 +139,8 @@ impl SimulatedDevice {
         self.disk.lock().space_bytes = space_bytes;
     }
 
-    /// Lets the disk be full, or not, as one is whose file system writes a page to new space each time: every write is refused
-    /// then. Found devices are as full.
+    /// Lets the disk be full, or not, under a file system that writes a page to new space each
+    /// time: every write is refused then. Found devices are as full.
     pub fn set_refuses_writes(&self, refuses: bool) {
         self.disk.lock().refuses_writes = refuses;
     }

@@ -27,7 +27,7 @@ pub(super) fn load(mapping: &MmapRaw, offset: u64, into: &mut [u8]) {
     let done = words.len() * 8;
     for (index, word) in words.iter_mut().enumerate() {
         // SAFETY: inside the range that `bytes_at` has checked. The read is volatile, since stores
-        // of other threads may fall into it; no promise is made about bytes whose store had not
+        // of other threads may fall into it; no promise is made about bytes of a store that had not
         // ended.
         *word = unsafe {
             let from = first.add(index * 8).cast::<u64>().as_ptr();
@@ -59,8 +59,8 @@ pub(super) fn store(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
     unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
 }
 
-/// Copies bytes into a mapping, from the first that changes on: others may be reading what is
-/// written again as it was.
+/// Copies bytes into a mapping, from the first that changes on: other threads may be reading the
+/// bytes that stay as they were.
 pub(super) fn store_changes(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
     let first = bytes_at(mapping, offset, bytes.len());
     // SAFETY: inside the range that `bytes_at` has checked. Writes hold the lock of the disk, so

@@ -78,7 +78,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let device = device();
-        // For each sector: what is stored now, and all that a disk may hold.
+        // For each sector: the value stored now, and all values that a disk may hold.
         let mut now = [0; SECTORS];
         let mut possible = vec![vec![0]; SECTORS];
         let mut failed = false;
@@ -338,7 +338,7 @@ fn a_preallocated_page_whose_first_write_back_failed_is_zero_after_a_crash_whate
     device.release(end_of(0), bytes).unwrap();
     all(&device, 4);
     assert_eq!(count(&device.crash(0).unwrap(), 4), SECTORS);
-    // What was written before is only overwritten.
+    // Pages that were written before are only overwritten.
     fill_all(&device, 5);
     device.fail_sync_for_good(1, 1);
     device.sync().unwrap_err();
@@ -403,7 +403,7 @@ fn unreadable_sectors_are_errors_of_reads_until_they_are_mended() {
 }
 
 fn store_staging(device: &SimulatedDevice, byte: u8) {
-    // SAFETY: the first two pages have been reserved, and nobody else has the device.
+    // SAFETY: the first two pages have been reserved, and no other thread has the device.
     unsafe {
         device.staging().unwrap().write_bytes(byte, 2 * PAGE_LEN);
     }

@@ -85,7 +85,7 @@ fn a_lost_header_is_told_by_its_mirror() {
         (lost, lost, 0, false, BlockUse::Unreadable),
         // A flaw where nothing was ever written.
         (lost, blank, 0, false, BlockUse::Free),
-        // The block fell back to an earlier life, whose successor was durable.
+        // The block fell back to an earlier life, after its next life was durable.
         (intact(old), intact(new), 30, true, used(new, false)),
         (intact(free), intact(new), 30, true, used(new, false)),
         // A power failure took one of two copies that were not durable yet.

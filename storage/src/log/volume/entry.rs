@@ -14,7 +14,7 @@ pub(crate) enum HeldEntry<'a> {
     Lent(EntryView<'a>),
     /// In an image, which no thread changes meanwhile.
     Image(ImageRef<'a>),
-    /// A copy from staging memory, or of what was read by calls.
+    /// A copy from staging memory, or of bytes that were read by calls.
     Copied(CopiedEntry),
     /// Put together from a chain.
     Built(Box<ImageContent>),

@@ -16,7 +16,7 @@ fn staging_file(path: &Path) -> PathBuf {
 }
 
 fn store(device: &FileDevice, offset: u64, bytes: &[u8]) {
-    // SAFETY: the tests have reserved the range, and nobody else has the device.
+    // SAFETY: the tests have reserved the range, and no other thread has the device.
     unsafe {
         let to = device.staging().unwrap().add(offset as usize);
         to.copy_from(NonNull::from(bytes).cast(), bytes.len());
@@ -25,7 +25,7 @@ fn store(device: &FileDevice, offset: u64, bytes: &[u8]) {
 
 fn found(device: &FileDevice, offset: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    // SAFETY: the range lies inside the staging memory, and nobody stores.
+    // SAFETY: the range is inside the staging memory, and no thread stores.
     unsafe {
         let from = device.staging().unwrap().add(offset as usize);
         from.copy_to(NonNull::from(bytes.as_mut_slice()).cast(), len);
