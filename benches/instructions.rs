@@ -1,6 +1,6 @@
 //! Instructions of small operations on a store in memory, counted by callgrind, which repeats to a
-//! few per cent whatever else the machine does. Each operation is run under `valgrind` with two
-//! numbers of repetitions; the difference is what the repetitions cost. Fails where a limit is
+//! few per cent under any other load of the machine. Each operation is run under `valgrind` with
+//! two numbers of repetitions; the difference is what the repetitions cost. Fails where a limit is
 //! exceeded.
 //!
 //! ```console

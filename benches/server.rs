@@ -1,8 +1,9 @@
 //! Requests of prepared bytes to `spikelet serve` in another process: gets of records of 1 KiB, and as many puts as gets.
 //!
-//! `cargo bench --bench server --features cli,server` measures the program as built. With several programs, between commas,
-//! in `SPIKELET_PROGRAMS` each of them is asked in turn, and the medians of all rounds stand beside those of the first.
-//! `SPIKELET_REQUESTS` has the requests of a round.
+//! `cargo bench --bench server --features cli,server` measures the program as built. With several
+//! programs, between commas, in `SPIKELET_PROGRAMS` each of them is asked in turn, and the medians
+//! of all rounds are printed beside the first program's. `SPIKELET_REQUESTS` has the requests of a
+//! round.
 //!
 //! Two threads send the requests; each connection has one under way. Other work on the machine moves rates, and moves the
 //! processor time of the server less.

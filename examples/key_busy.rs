@@ -1,5 +1,5 @@
-//! A service whose writers meet on one list of a cluster: the share of its writes refused with
-//! `KEY_BUSY`, and the latency of the others. `docs/contention.md` tells the story around it.
+//! A service with writers that meet on one list of a cluster: the share of its writes refused with
+//! `KEY_BUSY`, and the latency of the others. `docs/contention.md` has the story around it.
 //!
 //! `cargo run --release --features cluster --example key_busy -- HOST:PORT WRITES-PER-SECOND
 //! SECONDS [SHARDS]`

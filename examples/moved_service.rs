@@ -1,5 +1,5 @@
-//! A service that begins on an embedded store and goes on, with the same calls, on a cluster. docs/operations.md moves it
-//! while it runs, and `.ci/moving` does what is written there.
+//! A service that begins on an embedded store and goes on, with the same calls, on a cluster.
+//! docs/operations.md moves it while it runs, and `.ci/moving` follows its steps.
 //!
 //! `cargo run --example moved_service --features cluster,monitor -- DIR`, or `-- HOST:PORT` on a cluster. Enter stops its
 //! writers, a second Enter ends it.

@@ -225,7 +225,7 @@ impl Floor {
             let body_bytes = key_bytes + edit(position, body, &mut tail[key_bytes..]);
             assert!(body_bytes <= ENTRY_BYTES_MAX, "too large");
             let units = (HEADER_BYTES + body_bytes).div_ceil(UNIT_BYTES);
-            // Padding.
+            // Zeros pad the entry to whole units.
             tail[body_bytes..units * UNIT_BYTES - HEADER_BYTES].fill(0);
             let flags = 1 | if at + 1 < N { 2 } else { 0 } | if at > 0 { 16 } else { 0 };
             let check = xxh3_64_with_seed(&tail[..body_bytes], lsn) as u32;

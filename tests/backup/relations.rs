@@ -8,7 +8,8 @@ use tempfile::TempDir;
 
 use super::common::*;
 
-/// A store with an edge from 1 to 2, of a relation of this name whose sources have their edges in this bin.
+/// A store with an edge from 1 to 2, of a relation of this name. Its sources have their edges in
+/// this bin.
 fn with_edge(name: &str, bin: &str) -> Store {
     let store = store();
     let relation = ManyToMany::new(&store, name, ("users", bin), ("users", "followers"));

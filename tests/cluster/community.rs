@@ -251,7 +251,7 @@ fn records_of_one_key_that_were_deleted_are_empty_after_a_restart() {
     assert_eq!(there(), [true, true]);
     let users = user.get("alice").unwrap().swap_remove(0).unwrap();
     assert_eq!(users.view().iter().count(), 1);
-    // A filter of the policy that does not hold is told, as by the delete itself.
+    // A filter of the policy that does not hold is an error, as of the delete itself.
     let refused = user.delete("alice").unwrap_err();
     assert!(matches!(refused, Error::FilteredOut { .. }), "{refused}");
     assert_eq!(there(), [true, true]);
@@ -298,7 +298,7 @@ fn a_repair_sweeps_records_that_are_back_and_belong_to_nothing() {
     assert_eq!(counts(), back);
     verify(Repair::Yes);
     assert_eq!(counts(), swept);
-    // One that was written over is none of them.
+    // A removed record that was written over does not count among them.
     let served = restarted(served, path);
     let people = cluster.records("people").unwrap();
     let put = [spikelet::operations::put("n", 2)];

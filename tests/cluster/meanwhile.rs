@@ -20,7 +20,7 @@ use crate::watched::{WatchedCluster, interrupted};
 
 const NOT_FOUND: u8 = 2;
 
-/// Two calls, on the sets whose names begin with the given one.
+/// Two calls, on sets with names that begin with the given one.
 struct Pair {
     name: &'static str,
     prepare: fn(&Cluster, &str),

@@ -504,7 +504,7 @@ fn a_host_whose_port_is_none_is_refused_by_its_name() {
             "{host}: {refused}"
         );
     }
-    // With TLS what is no number is the name in the certificate.
+    // With TLS, a last part other than a number is the name in the certificate.
     for (host, is_node) in [("a:x", true), ("a:x:1", true), ("a:x:y", false)] {
         let builder = Cluster::builder(host).tls(TlsFiles::new("ca.pem"));
         let refused = builder.connect().unwrap_err().to_string();

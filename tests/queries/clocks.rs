@@ -1,4 +1,4 @@
-//! Indexes beside clocks that are set back, and records whose time is over.
+//! Indexes beside clocks that are set back, and beside expired records.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Cascades beside writers who move what is to be deleted.
+//! Cascades beside writers who move the records to be deleted.
 
 use serde_json::json;
 use spikelet::{Error, ListOrder, ListPolicy, ListWriteFlags, Store};

@@ -418,7 +418,7 @@ fn calls_that_another_one_interrupts_leave_lists_and_records_together() {
             put(&second);
             calls.interrupt(after, move || other(&second));
             one(&first);
-            // By a handle that nobody interrupts.
+            // By a handle without interruptions.
             let audit = children(&Calls::default());
             let audit = audit.verify(Repair::No, go_on).unwrap();
             assert!(

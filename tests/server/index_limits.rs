@@ -50,7 +50,7 @@ fn asked() -> Message {
     query().field(22, &range)
 }
 
-/// A server whose builds of indexes wait at the gate.
+/// A server that has its builds of indexes wait at the gate.
 fn serve_with_gate() -> (Arc<Gate>, Running) {
     let gate = Arc::new(Gate::default());
     let store = namespaces().clock(Arc::clone(&gate) as Arc<dyn Clock>);
@@ -62,7 +62,7 @@ fn serve_with_gate() -> (Arc<Gate>, Running) {
 const CREATE: &str = "sindex-create:namespace=test;set=demo;indexname=by_n;bin=n;type=numeric\n";
 const DELETE: &str = "sindex-delete:namespace=test;indexname=by_n\n";
 
-/// A server whose build of an index waits at the gate.
+/// A server with a build of an index that waits at the gate.
 fn building() -> (Arc<Gate>, Running, Wire) {
     let (gate, running) = serve_with_gate();
     let set = running.store.set("demo").unwrap();

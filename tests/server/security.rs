@@ -95,7 +95,7 @@ fn a_server_without_security_says_so_to_every_login() {
 fn logins_are_refused_by_their_reason() {
     let running = secured();
     let mut wire = Wire::to(running.handle.addr());
-    // Nobody learns who has an account.
+    // No client learns who has an account.
     assert_eq!(wire.log_in("nobody", ADMIN).0, 65);
     assert_eq!(wire.log_in("admin", &hash("other")).0, 65);
     assert_eq!(wire.log_in("admin", "").0, 65);

@@ -433,7 +433,7 @@ fn a_truncation_by_time_takes_collections_whole_or_leaves_them() {
         (alice.len().unwrap(), feed.latest(1).unwrap().len()),
         (0, 0)
     );
-    // Without a time all goes, whatever it is.
+    // Without a time all records go, of any kind.
     sharded(&store, "bob").add(10).unwrap();
     set.truncate(None).unwrap();
     assert!(set.is_empty());

@@ -32,7 +32,7 @@ struct Noted {
     operations: Vec<usize>,
     /// So many are answered still; none: all.
     left: Option<usize>,
-    /// Whether a restart may bring back what is deleted.
+    /// Whether a restart may bring back deleted records.
     may_bring_back: bool,
 }
 
@@ -52,7 +52,8 @@ impl Calls {
         self.0.lock().unwrap().left = Some(limit);
     }
 
-    /// From now on a restart may bring back what is deleted, as on a cluster without durable deletes.
+    /// From now on a restart may bring back deleted records, as on a cluster without durable
+    /// deletes.
     pub fn bring_back(&self) {
         self.0.lock().unwrap().may_bring_back = true;
     }

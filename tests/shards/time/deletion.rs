@@ -119,7 +119,8 @@ fn what_a_root_that_was_deleted_by_hand_has_left_is_not_taken_for_new() {
     }
 }
 
-/// The keys of the new collection differ from those of the old one: so nothing takes the place of a part that was placed late.
+/// The new collection has other keys than the old one: so nothing takes the place of a part that
+/// was placed late.
 #[test]
 fn a_part_that_is_placed_late_goes_where_a_restart_may_bring_it_back() {
     let mut interrupted = 0;

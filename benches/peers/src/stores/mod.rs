@@ -47,7 +47,7 @@ pub enum Commit {
 
 /// Operations that every store supports, for measuring its costs; shared by all threads of a run.
 pub trait Metered: Sync {
-    /// Writes all data so far to the disk.
+    /// Writes all data put until now to the disk.
     fn sync(&self) -> Result<()>;
 
     /// Returns the store's own count of its log, if it has one.
