@@ -18,7 +18,7 @@
 //! through [`RecordStore::atomically`](crate::RecordStore::atomically); each handle says in which order it writes where there are
 //! no transactions, and what `verify` finds and repairs then.
 //!
-//! Which pattern when, with its cost: `docs/relations.md`.
+//! Which pattern when: `docs/relations.md`. Each handle states its costs.
 
 // * `keys`: keys as elements of collections, and reading the records behind them. `key_set`: sets
 //   of keys, for traversals. `side`: a collection of keys in each record of a set, which every
