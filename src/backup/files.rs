@@ -111,6 +111,7 @@ impl Output {
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.partial", std::process::id()));
+        // Beside the target, so that the rename at the end stays within one file system.
         let temporary = target.with_file_name(hidden);
         let leftovers = remove_leftovers(target, name);
         let output = Self {

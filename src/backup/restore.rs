@@ -131,6 +131,7 @@ impl Restore {
             };
             let fault = options.fault(record);
             if fault.is_none() {
+                // Not by `entry` alone, which would allocate the name for each record.
                 match namespaces.get_mut(name) {
                     Some(contents) => contents.count(path, record),
                     None => {

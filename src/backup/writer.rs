@@ -191,6 +191,7 @@ fn bin(bin: &RawBin<'_>, blobs: Blobs, out: &mut Vec<u8>) -> std::result::Result
         }
         (kind, _) => {
             out.extend_from_slice(&[b'-', b' ', label::of_bytes(kind)]);
+            // A persisted index is not saved: other programs that read backups do not know it.
             if is_indexed(kind, bin.value)? {
                 let mut plain = Vec::with_capacity(bin.value.len());
                 stored_to_element(kind, bin.value, &mut plain)?;

@@ -81,6 +81,7 @@ impl<'a> ContextLevel<'a> {
             .map_err(CallError::Argument)?
         {
             Token::Int(value) => Ok(value),
+            // Finds nothing, as any index beyond the end: the argument is an integer.
             Token::BigInt(_) => Ok(i64::MAX),
             _ => Err(CallError::parameter(
                 "a context by index or rank needs an integer",

@@ -60,6 +60,7 @@ impl FailedCall<'_> {
     }
 
     fn of_code(&self, code: ResultCode, theirs: &Theirs) -> Error {
+        // A server sends a code and no figures: generations, sizes and queues are unknown here.
         let record = None;
         let bin = || self.bins().into_boxed_str();
         match u8::from(code) {

@@ -243,6 +243,8 @@ impl IndexedRecordSet for ClusterSet {
             .after
             .map_or(Ok(IndexStart::default()), IndexStart::parse)?;
         loop {
+            // A server answers in no order, so a page is right only if all of its partitions' records
+            // are here: beyond `limit` the partitions are halved, and a single one is read whole.
             let end = (start.partition + start.partitions).min(PARTITIONS);
             let is_one = end - start.partition == 1;
             let limit = if is_one { usize::MAX - 1 } else { query.limit };

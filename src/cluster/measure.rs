@@ -158,6 +158,7 @@ impl ClusterSet {
         let user_key = scan::key_of(key);
         let reads = reads_of(bins);
         let answer = results::decode(self.call(key, &reads)?, &reads, false)?;
+        // The numbers of the results follow `reads_of`: the size, then five for each bin.
         let has = |at: usize| {
             let exists = answer.value(1 + at * READS_PER_BIN);
             matches!(exists, Some(Value::Bool(true) | Value::Int(1)))

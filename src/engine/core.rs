@@ -172,6 +172,8 @@ impl NamespaceCore {
         };
         let indexes = Arc::new(Indexes::new(config.index_bytes_max, in_memory));
         let hot_keys = Arc::new(HotKeys::default());
+        // Background threads run from the opening on, so expiry must reach the indexes while
+        // `restore_indexes` fills them.
         options.observer = Some(Arc::new(StorageObserver {
             indexes: Arc::clone(&indexes),
             hot_keys: Arc::clone(&hot_keys),

@@ -40,6 +40,8 @@ impl SetRules {
         if let EditOutcome::Body(1..) = edited {
             owned.check_forms(old, new)?;
         }
+        // A new record has no owned bins to lose, and the handle of a sharded collection moves them
+        // between the records of the collection itself.
         if live.is_none() || is_of_collection {
             return Ok(edited);
         }

@@ -171,6 +171,7 @@ impl NamespaceCore {
             Ok(pending.as_ref().map(BufferedVersion::view))
         };
         if is_first {
+            // A damaged record is there, too: without an entry for its deletion it would stay.
             member.was_there = match &found {
                 Ok(entry) => entry.as_ref().is_some_and(is_live),
                 Err(_) => true,

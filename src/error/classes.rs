@@ -60,6 +60,8 @@ impl Error {
             Self::FilteredOut { .. } => 27,
             Self::GeoJson(_) => 160,
             Self::Relation { source, .. } => source.result_code(),
+            // Busy, full, damaged and too large have variants of their own (`From<StorageError>`):
+            // what is left is about a namespace or a device.
             Self::Storage(error) => match **error {
                 StorageError::BadName { .. }
                 | StorageError::BadOption { .. }

@@ -145,6 +145,7 @@ impl<'p> Translation<'p> {
                     self.out.push('|');
                     self.atom = None;
                 }
+                // No atom: at the beginning of a branch there is still nothing to repeat behind it.
                 Symbol::Start => self.out.push('^'),
                 Symbol::End => {
                     self.out.push('$');

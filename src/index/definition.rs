@@ -374,6 +374,7 @@ impl IndexDefinition {
             let name = &self.name;
             Err(Error::parameter(format!("index {name:?}: {why}")))
         };
+        // The signs separate the fields of the wire protocol's info commands.
         let named = 1..=NAME_BYTES_MAX;
         if !named.contains(&self.name.len())
             || self

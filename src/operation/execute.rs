@@ -84,6 +84,8 @@ impl Checked<'_> {
 
         let old_count = old.map_or(0, |old| old.len());
         match (&change, located) {
+            // The last bin takes the place of a removed one (semantics.md#keys-sets-and-bins), so the
+            // bytes around it cannot be copied as they are.
             (BinChange::Remove, Some(_)) => {
                 let mut slots = Slots::of(old);
                 slots.apply(*bin, SettledChange::Removed);

@@ -275,6 +275,7 @@ impl Joined {
             let new: Vec<Key<'static>> = keys.iter().filter(is_new).cloned().collect();
             let found = transaction.set(&join.set)?.get_batch(&new);
             for (key, found) in new.into_iter().zip(found) {
+                // A missing record, too: once it is put, this view is derived again.
                 sources.insert(self.digest(&join.set, &key));
                 read.insert((&join.set, key), found?);
             }

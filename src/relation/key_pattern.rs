@@ -162,6 +162,7 @@ impl<P: KeyParts> KeyPattern<P> {
             }
             let width = match part.split_once(':').map(|(_, width)| width.parse()) {
                 None => 0,
+                // No integer part is longer: `u64::MAX` has 20 digits.
                 Some(Ok(width)) if width <= 20 => width,
                 Some(_) => return refuse(format!("{{{part}}} has no width of up to 20 digits")),
             };

@@ -155,6 +155,7 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
             roots.insert(key, root);
         }
     })?;
+    // After the scan, which meets roots and companions in any order.
     let mut collections = Vec::new();
     for (key, root) in roots {
         let mut taken = |bin: Option<String>| companions.remove(&(key.clone(), bin));

@@ -305,6 +305,8 @@ impl Executor {
                 operations
             }
             RequestEdit::Freeze => vec![put(FROZEN, 0)],
+            // In one version: at the old epoch readers look for moved elements here, at the new one
+            // in the pair.
             RequestEdit::RemoveMoved(moved, companion) => {
                 let moved = moved.clone().remove_moved(bin).into_iter();
                 let settled = [described(*companion), delete_bin(FROZEN)];
@@ -407,6 +409,7 @@ impl Executor {
                 rest
             }
         };
+        // The filter of a live companion asks for its bin, too (`open`).
         seen.has_bin =
             seen.companion.is_some() && is_known(request) || rest.iter().any(Option::is_some);
         if matches!(request.read, Read::State)

@@ -153,6 +153,7 @@ impl<'a> TokenReader<'a> {
             0xc1 => return Err(CodecError::UnknownByte(first)),
             0xc2 => Token::Bool(false),
             0xc3 => Token::Bool(true),
+            // Clients write `bin` or `str`: the type is the first byte of the content.
             0xc4 | 0xd9 => {
                 let len = self.u8()?;
                 return self.raw(usize::from(len));

@@ -81,6 +81,8 @@ impl Namespace {
         timeout: Duration,
     ) -> Result<()> {
         let core = &self.core;
+        // One time for all, as of a transaction of the process: a truncation by time takes all or
+        // none, and no record goes back behind a version that the client has seen.
         let updated = writes.iter().filter_map(|(_, write)| {
             let version = write.version.as_ref();
             version.map(|version| version.view().last_update_ms())

@@ -184,6 +184,8 @@ impl PartitionQuery {
             let Some(start) = starts.get(*next) else {
                 return NextEntry::End;
             };
+            // Paid before its digests are collected, and if it has none: many empty partitions pause
+            // a call, too.
             let Some(less) = most.checked_sub(PARTITION_ENTRIES) else {
                 return NextEntry::Paused;
             };

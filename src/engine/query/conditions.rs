@@ -129,6 +129,8 @@ impl Conditions {
                     matching(&key, of, geometry)
                 }
             };
+            // Entries are sorted component by component: with a further condition behind a range,
+            // the entries that fit would not be one stretch of the index.
             return match conditions.next() {
                 None => Ok(range),
                 Some(_) => refuse("a condition follows a range: use a filter for it".into()),

@@ -362,6 +362,7 @@ impl RelationRole<'_> {
                 let page = own.at(store, key).page_after(None, limit as u64)?;
                 let keys: Vec<Key<'static>> = page.into_iter().map(|(key, _)| key).collect();
                 let belong = to.which(store, key, keys.clone())?;
+                // A listed record that names another parent is no child: it stays, off this list.
                 let edge = |(key, belongs): (Key<'static>, bool)| {
                     let record = Address::new(to.set, &key);
                     if belongs {

@@ -147,6 +147,7 @@ fn round<S: SortedShards>(
         let Some(window) = windows.get_mut(shard) else {
             continue;
         };
+        // At equality both close the window: the pivot is the element at the position.
         if rank <= position {
             window.raise(rank_here);
         }
