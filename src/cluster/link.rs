@@ -24,7 +24,7 @@ use crate::error::ClusterFailure;
 use crate::query::IndexComponent;
 use crate::{Error, Operation, Result, WritePolicy, sync};
 
-/// The largest record, in bytes, where the cluster does not say.
+/// The size limit of a record, in bytes, where the cluster does not say.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// The first servers that take batches of operations.
@@ -232,7 +232,8 @@ pub(super) fn wait<F: Future>(future: F) -> F::Output {
 }
 
 impl Link {
-    /// Chooses the namespace, checks the servers' versions, and asks for the largest record.
+    /// Chooses the namespace, checks the servers' versions, and asks for the size limit of a
+    /// record.
     pub(super) async fn new(
         client: Client,
         threads: Threads,
@@ -340,8 +341,8 @@ impl Link {
         }
     }
 
-    /// Asks for the largest record, in bytes: newer servers state it, older ones state the size of
-    /// their write blocks.
+    /// Asks for the size limit of a record, in bytes: newer servers state it, older ones state the
+    /// size of their write blocks.
     async fn ask_max_record_bytes(&self) -> Result<Option<u64>> {
         let answer = self.info(&format!("namespace/{}", self.namespace)).await?;
         let value = |wanted: &str| {

@@ -96,12 +96,12 @@ use crate::{RecordStore, Result};
 /// **Deletes may not survive a restart of a server.** Without durable deletes, which the Enterprise Edition alone has
 /// ([`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete)), a record that was deleted may be back with its last bins:
 ///
-/// - Deleted for good: elements that were removed, edges that were unlinked, collections that were
+/// - Not undone: elements that were removed, edges that were unlinked, collections that were
 ///   merged, brought back into one record, or deleted while they were sharded. These are writes of
 ///   records that stay, or of companions that belong to nothing.
-/// - Back after the restart: an unsharded list, map or counter that its handle deleted, if nothing
-///   else was in the record; a record deleted by a plain call, with its ends of edges. A record
-///   that [`Members`](crate::relation::Members), [`OneToMany`](crate::relation::OneToMany) or
+/// - Undone: an unsharded list, map or counter that its handle deleted, if nothing else was in the
+///   record; a record deleted by a plain call, with its ends of edges. A record that
+///   [`Members`](crate::relation::Members), [`OneToMany`](crate::relation::OneToMany) or
 ///   [`KeyCorrespondence`](crate::relation::KeyCorrespondence) removed is back with one bin,
 ///   `~removed`, and belongs to nothing; plain reads and scans show it until
 ///   [`sweep_removed`](crate::relation::sweep_removed) deletes it. A delete with edges brings back

@@ -52,10 +52,10 @@ const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ShardPolicy {
-    /// Shards a record that is larger than this, in bytes, or than half the largest record of the
-    /// store. `None`: size alone shards nothing. 128 KiB by default. Elements that are larger by
+    /// Shards a record that is larger than this, in bytes, or than half of a record's size limit.
+    /// `None`: size alone shards nothing. 128 KiB by default. Elements that are larger by
     /// themselves do not count, since no number of shards makes them smaller; where there are
-    /// several, shards part them once the record takes more than half of the largest record. To see
+    /// several, shards part them once the record takes more than half of its size limit. To see
     /// that, a write that leaves its record too large reads it, and a handle remembers the result.
     pub record_bytes_max: Option<u64>,
     /// Shards a record that has more elements than this. `None`, the default: their count alone shards nothing.
@@ -128,7 +128,7 @@ impl ShardPolicy {
     }
 
     /// Returns the policy for these records. One that limits the size limits it to at most half of
-    /// the largest record: a transition needs room in the record, too.
+    /// a record's size limit: a transition needs room in the record, too.
     pub(crate) fn of_records<R: RecordSet>(self, records: &R) -> Self {
         let half = records.max_record_bytes().map_or(u64::MAX, |max| max / 2);
         let record_bytes_max = self.record_bytes_max.map(|limit| limit.min(half));

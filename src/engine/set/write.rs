@@ -240,7 +240,7 @@ impl Set {
     }
 
     /// Deletes a record. Returns the number of the deletion; `None` if there was no record. A
-    /// deleted record never comes back, over no restart.
+    /// deleted record never comes back, not even over restarts.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::Timeout`]; [`Error::ShardRoot`] and [`Error::ShardCompanion`] for records of a sharded

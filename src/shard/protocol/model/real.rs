@@ -220,8 +220,8 @@ fn any_read() -> impl Strategy<Value = Read<Tiny>> + Clone {
     })
 }
 
-/// Requests that the machines may make of a root. Preconditions with a description have an empty
-/// one yet.
+/// Requests that the machines may make of a root. Preconditions with a description still have an
+/// empty one.
 fn of_root() -> impl Strategy<Value = AtomicRequest<Tiny>> + Clone {
     let bears = || Precondition::Bears(SharedDescription::default());
     let marked_from = any::<bool>().prop_map(move |bare| {
