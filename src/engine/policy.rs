@@ -192,7 +192,7 @@ pub(crate) enum ShardAccess {
     Protected,
     /// Everything; where a root loses the description of its shards, that is counted.
     Override,
-    /// Everything, but relations keep their bins and edges: a wire client, who knows nothing of
+    /// As `Override`, but relations keep their bins and edges: a wire client, who knows nothing of
     /// shards.
     #[cfg_attr(
         not(feature = "server"),
