@@ -1,7 +1,7 @@
 //! Where writes meet the rules of declared relations (`relation_rules.rs`), and where the rules come from.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use spikelet_storage::{Change, EntryView, RecordLock};
 
@@ -13,6 +13,9 @@ use super::write::{EditOutcome, WriteRefusal, WriteTarget};
 use crate::record::body::read_varint;
 use crate::record::{Key, OwnedBins, RecordView, Replacer};
 use crate::{Error, Result};
+
+/// The next number of declarations. No two namespaces have one number, since a handle may go from one to the other.
+static EPOCHS: AtomicU64 = AtomicU64::new(1);
 
 impl SetRules {
     /// Judges the new version of a record, which begins at `from` in `body`: a replaced record keeps its owned bins, and others may
@@ -184,7 +187,8 @@ impl NamespaceCore {
             *current = table;
             rules.plain.clear();
         }
-        rules.epoch.fetch_add(1, Ordering::AcqRel);
+        let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
+        rules.epoch.store(epoch, Ordering::Release);
         drop(reading);
     }
 }

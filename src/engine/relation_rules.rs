@@ -26,7 +26,7 @@ pub(super) struct RelationRules {
     pub(super) others: SetBits,
     /// Whether there are declarations, or were.
     pub(super) any: AtomicBool,
-    /// Goes up with each change of a declaration.
+    /// Another number with each change of a declaration.
     pub(super) epoch: AtomicU64,
     pub(super) table: RwLock<RuleTable>,
     /// Held while declarations are read and the table is exchanged, so that the last one to read is the last to exchange it.

@@ -71,7 +71,7 @@ pub struct Links<S> {
 }
 
 /// The sets in which a handle has written links.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct WrittenSets {
     sets: Vec<Box<str>>,
     /// The declarations of links in these sets that have links back.
@@ -94,7 +94,7 @@ impl<S: RecordStore> Links<S> {
             reciprocal: self.reciprocal.clone(),
             records_max: self.records_max,
             declared: self.declared.clone(),
-            written: Arc::clone(&self.written),
+            written: Arc::new(Mutex::new(self.written.lock().clone())),
         }
     }
 

@@ -349,3 +349,27 @@ fn the_bins_beside_the_sides_of_a_graph_are_its_own() {
     assert!(refused.to_string().contains("\"sort0\""), "{refused}");
     notes.put(1, "N-1|E-N-2", &json!({ "text": "x" })).unwrap();
 }
+
+#[test]
+fn a_handle_that_goes_to_another_store_declares_itself_there() {
+    let [one, other] = [(); 2].map(|()| Store::in_memory().unwrap());
+    let follows = follows(&one);
+    follows.link(1, 2).unwrap();
+    follows.within(&other).link(1, 2).unwrap();
+    let refused = other.set("users").unwrap().delete(1).unwrap_err();
+    assert!(matches!(refused, Error::HasEdges { .. }), "{refused}");
+}
+
+#[test]
+fn links_of_another_store_do_not_lift_the_declared_tags_of_the_first() {
+    let [one, other] = [(); 2].map(|()| Store::in_memory().unwrap());
+    let naming = Links::new(&one, "links").reciprocal("likes", "liked");
+    let people = [1, 2].map(|id| spikelet::relation::Address::new("people", id));
+    naming.link(&people[0], "likes", &people[1]).unwrap();
+    let links = Links::new(&one, "links");
+    let link = || links.link(&people[0], "likes", &people[1]).unwrap_err();
+    assert_eq!(link().result_code(), 4);
+    let elsewhere = links.within(&other);
+    elsewhere.link(&people[0], "likes", &people[1]).unwrap();
+    assert_eq!(link().result_code(), 4);
+}
