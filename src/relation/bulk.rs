@@ -242,6 +242,12 @@ pub(super) struct EdgeWriter<'w, S: RecordStore> {
 }
 
 impl<S: RecordStore> EdgeWriter<'_, S> {
+    /// Whether edges go in groups. Not where two of a group, there and back, may give one entry two values.
+    fn has_groups(&self) -> bool {
+        let [one, other] = self.sides;
+        has_groups(self.store, &self.sides) && !(one.has_attributes && one.is_same(other))
+    }
+
     /// Adds the edges of a batch, and returns how many are new. `link` adds one: for stores without groups, and edges of records
     /// that are not as a group needs them.
     ///
@@ -252,7 +258,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         edges: &[BulkEdge<'_>],
         link: impl Fn(&BulkEdge<'_>) -> Result<bool>,
     ) -> Result<u64> {
-        let has_groups = has_groups(self.store, &self.sides);
+        let has_groups = self.has_groups();
         let attempt = |group: &[&BulkEdge<'_>]| {
             if !has_groups {
                 return Ok(GroupAttempt::Refused(vec![ItemState::Alone; group.len()]));
@@ -274,7 +280,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     /// # Errors
     /// The errors of a group.
     pub(super) fn write_together(&self, edges: &[BulkEdge<'_>]) -> Result<Option<u64>> {
-        if !has_groups(self.store, &self.sides) {
+        if !self.has_groups() {
             return Ok(None);
         }
         match self.operate(&self.edits(&edges.iter().collect::<Vec<_>>())) {

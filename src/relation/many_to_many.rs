@@ -456,15 +456,17 @@ impl EdgeSides {
         target: &'a Key<'a>,
         attributes: &'a Value,
     ) -> EdgeEnds<'a> {
-        let end = |end, owner, other| EdgeEnd {
-            side: self.side(end),
+        let [one, other] = &self.sides;
+        let end = |side, owner, to| EdgeEnd {
+            side,
             owner,
-            element: Added::Key(other),
+            element: Added::Key(to),
         };
         EdgeEnds {
             relation: &self.name,
-            ends: [end(Source, source, target), end(Target, target, source)],
-            is_mutual: true,
+            ends: [end(one, source, target), end(other, target, source)],
+            // In a symmetrical relation a record that leads to itself has one end.
+            is_mutual: source != target || !one.is_same(other),
             attributes,
         }
     }

@@ -78,6 +78,11 @@ impl RelationSide {
         true
     }
 
+    /// Whether both are in one bin, as the sides of a symmetrical relation are.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.set, &self.bin) == (&other.set, &other.bin)
+    }
+
     /// Returns the declaration of this side. `to`: the set of the records that it leads to.
     pub(super) fn declared(&self, role: &str, to: &str) -> DeclaredSide {
         let form = if self.has_attributes {

@@ -466,3 +466,27 @@ fn kills_leave_no_edge_that_one_end_alone_has() {
         store.close().unwrap();
     }
 }
+
+#[test]
+fn a_symmetrical_relation_has_one_entry_for_both_directions() {
+    let ends = ("users", "friends");
+    let store = Store::in_memory().unwrap();
+    let friends = ManyToMany::new(&store, "friends", ends, ends).with_attributes();
+    for way in 0..2 {
+        let linked = match way {
+            0 => friends.link(1, 1).unwrap(),
+            _ => friends.link_together([(1, 1)]).unwrap() == 1,
+        };
+        assert!(linked);
+        assert!(friends.unlink(1, 1).unwrap());
+        assert!(!friends.contains(1, 1).unwrap());
+    }
+    let both = [(1, 2, "first"), (2, 1, "last")];
+    let done = friends.link_all_with(both, go_on).unwrap();
+    assert_eq!((done.taken, done.new), (2, 1));
+    for (from, to) in [(1, 2), (2, 1)] {
+        let found: Option<String> = friends.attributes(from, to).unwrap();
+        assert_eq!(found.as_deref(), Some("last"));
+    }
+    assert!(friends.verify(Repair::No, go_on).unwrap().is_sound());
+}

@@ -143,8 +143,7 @@ fn kinds_of<'d>(
                 return;
             };
             // Both ends of a symmetrical relation are in one bin.
-            let is_one = (&one.set, &one.bin) == (&other.set, &other.bin);
-            let ends = if is_one { 1 } else { 2 };
+            let ends = if one.is_same(&other) { 1 } else { 2 };
             for (own, back) in [(&one, &other), (&other, &one)].into_iter().take(ends) {
                 if is_in(&own.set) {
                     let (own, back) = (own.clone(), back.clone());
