@@ -15,7 +15,7 @@ use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, eq, list_bin, lists, map_bin, maps, not, or};
 use crate::operations::delete_all_bins;
 use crate::record::SUBKEYS;
-use crate::shard::{PAUSE_MS, ShardPolicy, Shards};
+use crate::shard::{PAUSE_MS, ShardPolicy, Shards, is_ahead};
 use crate::value::Value;
 use crate::{
     Error, Expiration, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
@@ -68,7 +68,8 @@ impl RelationSide {
     /// Returns whether the collection of a record may be sharded now, and notes the attempt.
     pub(super) fn may_shard(&self, key: &Key<'_>, now_ms: u64) -> bool {
         let mut attempts = self.attempts.0.lock();
-        attempts.retain(|(_, begun_ms)| now_ms < begun_ms.saturating_add(PAUSE_MS));
+        attempts
+            .retain(|(_, begun_ms)| is_ahead(begun_ms.saturating_add(PAUSE_MS), now_ms, PAUSE_MS));
         let is_known = |(known, _): &(Address, u64)| *known.set == *self.set && known.key == *key;
         if attempts.iter().any(is_known) {
             return false;

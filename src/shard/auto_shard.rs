@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::content::{Act, ActReply, Collection, Content};
 use super::policy::{
-    ContentionMonitor, ObservedLoad, QuietMonitor, ShardPolicy, ShardReading, WriteWindow,
+    ContentionMonitor, ObservedLoad, QuietMonitor, ShardPolicy, ShardReading, WriteWindow, is_ahead,
 };
 use super::protocol::CompanionRoute;
 use crate::engine::TransitionReport;
@@ -312,8 +312,8 @@ impl AutoSharder {
     }
 
     fn is_paused<R: RecordSet>(&self, records: &R) -> bool {
-        let paused_until_ms = self.paused_until_ms.load(Ordering::Relaxed);
-        paused_until_ms != 0 && paused_until_ms > records.now_ms()
+        let until_ms = self.paused_until_ms.load(Ordering::Relaxed);
+        until_ms != 0 && is_ahead(until_ms, records.now_ms(), PAUSE_MS)
     }
 
     /// Returns true to one caller a second.

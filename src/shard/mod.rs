@@ -57,6 +57,7 @@ pub(crate) use record_info::RecordInfo;
 pub(crate) use auto_shard::{PAUSE_MS, note_obstacle};
 pub(crate) use content::{Collection, number};
 pub(crate) use merge::{ElementSortKey, in_pages, pages, value_of};
+pub(crate) use policy::is_ahead;
 pub(crate) use scheme::{check_bin, key_in, key_value};
 pub(crate) use sorted::{Lists, Maps, SortedBin};
 

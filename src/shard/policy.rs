@@ -35,6 +35,12 @@ const CONTENTION_SHARDS_MAX: u64 = 64;
 /// A record takes hundreds of thousands; queues begin above some ten thousand.
 const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 
+/// Whether a time is ahead, by this long at most. One that is further ahead was noted before the clock was set back, and holds
+/// nothing up.
+pub(crate) const fn is_ahead(until_ms: u64, now_ms: u64, most_ms: u64) -> bool {
+    now_ms < until_ms && until_ms - now_ms <= most_ms
+}
+
 /// When a collection is sharded, or gets more or fewer shards, of its own accord. Judged after
 /// writes (by [`elements_max`](Self::elements_max): after writes that add), by the record that was
 /// written: the root, or a shard.

@@ -412,3 +412,26 @@ fn an_index_that_keeps_edges_from_being_sharded_is_told() {
     assert!(why.contains("both"), "{why}");
     assert_eq!(follows.targets(0).len().unwrap(), 5);
 }
+
+#[test]
+fn a_pause_after_an_obstacle_ends_though_the_clock_is_set_back() {
+    let now_ms = 500_000_000_000;
+    let clock = Arc::new(ManualClock::at(now_ms));
+    let builder = Store::builder().namespace(NamespaceConfig::new("test"));
+    let store = builder.clock(clock.clone()).open().unwrap();
+    let users = store.set("users").unwrap();
+    let of_both = [IndexComponent::bin("following").elements(), "age".into()];
+    users
+        .create_index(IndexDefinition::new("both", of_both))
+        .unwrap();
+    let policy = ShardPolicy::manual().elements_max(Some(4));
+    let follows = follows(&store).shard_policy(policy);
+    for target in 1..=5 {
+        assert!(follows.link(0, target).unwrap());
+    }
+    users.drop_index("both").unwrap();
+    clock.set_ms(now_ms - 86_400_000);
+    assert!(follows.link(0, 6).unwrap());
+    let list = spikelet::ShardedList::new(&store, "users", 0, "following").unwrap();
+    assert!(list.shards().state().unwrap().shards > 0);
+}

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::QUEUED_SHARE_MAX;
+use super::{QUEUED_SHARE_MAX, is_ahead};
 
 /// The shortest window: too short for a caller to notice, longer than a thread is off its core.
 const WINDOW_MS: u64 = 100;
@@ -86,7 +86,7 @@ impl ContentionMonitor {
             self.longest
                 .fetch_max(queued_behind as u64, Ordering::Relaxed);
         }
-        if now_ms < self.ends_ms.load(Ordering::Relaxed) {
+        if is_ahead(self.ends_ms.load(Ordering::Relaxed), now_ms, WINDOW_MS) {
             return None;
         }
         // One thread closes the window for all.
@@ -194,7 +194,7 @@ impl History {
             longest: self.longest,
         };
         self.calm();
-        if now_ms < self.backs_off_until_ms {
+        if is_ahead(self.backs_off_until_ms, now_ms, BACK_OFF_MS) {
             return None;
         }
         if self
@@ -328,5 +328,14 @@ mod tests {
         feed.windows(1, 6, 4, 0.9);
         assert_eq!(feed.windows(2, 5, 2, 0.9), [None, None]);
         assert_eq!(feed.windows(2, 6, 4, 0.0), [None, None]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_hides_no_contention() {
+        let mut feed = Feed::new();
+        feed.windows(2, 0, 0, 0.9);
+        feed.now_ms -= 86_400_000;
+        let found = feed.windows(4, 0, 0, 0.9);
+        assert!(found.iter().any(Option::is_some), "{found:?}");
     }
 }

@@ -5,6 +5,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::is_ahead;
+
 /// Generations are read this far apart: 10 seconds.
 pub(crate) const CENSUS_MS: u64 = 10_000;
 
@@ -67,8 +69,7 @@ impl QuietMonitor {
             (calm.epoch, calm.last, calm.quiet) = (epoch, None, 0);
             calm.due_ms = now_ms.saturating_add(CENSUS_MS);
         }
-        // A clock that was set back makes nothing due for longer than this.
-        if now_ms < calm.due_ms && calm.due_ms - now_ms <= CENSUS_MS {
+        if is_ahead(calm.due_ms, now_ms, CENSUS_MS) {
             return false;
         }
         calm.due_ms = now_ms.saturating_add(CENSUS_MS);
@@ -109,7 +110,7 @@ impl QuietMonitor {
         let is_undone = calm
             .merged_ms
             .take()
-            .is_some_and(|merged_ms| now_ms.saturating_sub(merged_ms) < UNDONE_MS);
+            .is_some_and(|at| is_ahead(at.saturating_add(UNDONE_MS), now_ms, UNDONE_MS));
         calm.needed = if is_undone {
             let needed = calm.needed.max(QUIET_MIN);
             needed.saturating_mul(2).min(QUIET_MAX)
