@@ -194,7 +194,7 @@ impl Updater {
         let known = changes.subscription(&declaration.name).ok();
         let resumes = known
             .as_ref()
-            .is_some_and(|known| *known.options() == options);
+            .is_some_and(|known| *known.options() == options && known.is_whole());
         if known.is_some() && !resumes && !declaration.is_declared(namespace)? {
             return Err(Error::parameter(format!(
                 "subscription {:?} is not one of a relation: give the relation another name, or remove the subscription by Changes::unsubscribe",
@@ -320,7 +320,7 @@ impl Updater {
         }
         let batch = match self.pending.take() {
             Some(batch) => batch,
-            None => match self.consumer.next_batch(CHANGES_AT_ONCE, wait) {
+            None => match self.consumer.next_of_all(CHANGES_AT_ONCE, wait) {
                 Err(error @ Error::ChangesLost { .. }) => {
                     self.derived.declaration().store(&self.namespace, false)?;
                     self.namespace

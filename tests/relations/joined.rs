@@ -441,3 +441,33 @@ fn a_subscription_of_somebody_else_is_not_taken_away() {
     namespace.changes().unsubscribe("view").unwrap();
     view.updater().unwrap().catch_up().unwrap();
 }
+
+#[test]
+fn changes_that_were_not_kept_for_a_while_have_all_records_looked_at_again() {
+    let store = Store::in_memory().unwrap();
+    let namespace = namespace(&store);
+    let (users, items) = (store.set("users").unwrap(), store.set("items").unwrap());
+    let list = item_list(&namespace);
+    let put = |name: &str| users.put("u1", bins! { "name" => name }).unwrap();
+    let name = || name_in(list.view().unwrap().get(1).unwrap());
+    items.put(1, bins! { "assignee" => "u1" }).unwrap();
+    put("one");
+    let mut updater = list.updater().unwrap();
+    updater.catch_up().unwrap();
+    assert_eq!(name().as_deref(), Some("one"));
+    // Beside an updater, and while there is none.
+    namespace.changes().disable("users").unwrap();
+    put("two");
+    namespace.changes().enable("users").unwrap();
+    let lost = updater.catch_up().unwrap_err();
+    assert!(matches!(lost, Error::ChangesLost { .. }), "{lost}");
+    drop(updater);
+    let mut updater = list.updater().unwrap();
+    updater.catch_up().unwrap();
+    assert_eq!(name().as_deref(), Some("two"));
+    drop(updater);
+    namespace.changes().disable("users").unwrap();
+    put("three");
+    list.updater().unwrap().catch_up().unwrap();
+    assert_eq!(name().as_deref(), Some("three"));
+}

@@ -239,6 +239,16 @@ impl NamespaceCore {
         self.storage.need_changes_after(&needs);
     }
 
+    /// Whether all changes of these sets behind a number are kept, or were.
+    fn has_kept(&self, sets: &[Box<str>], after: Lsn) -> bool {
+        let fed = self.storage.fed_sets();
+        sets.iter().all(|set| {
+            let number = self.storage.set_id(set);
+            let mut fed = fed.iter();
+            fed.any(|(kept, since)| Some(*kept) == number && *since <= after)
+        })
+    }
+
     /// Where a start is.
     fn position_at(&self, start: Start) -> Result<Lsn> {
         if self.is_unrepaired {

@@ -40,6 +40,16 @@ impl Subscription {
         &self.options
     }
 
+    /// Whether the changes of its sets were kept all the time behind the acknowledged positions.
+    pub(crate) fn is_whole(&self) -> bool {
+        let catalog = self.core.catalog.lock();
+        let Ok(declared) = declared(&catalog, &self.name) else {
+            return false;
+        };
+        let mut acknowledged = declared.acknowledged.iter();
+        acknowledged.all(|at| self.core.has_kept(&self.options.sets, Lsn::new(*at)))
+    }
+
     /// Begins to consume the only share, behind the acknowledged position.
     ///
     /// # Errors
@@ -126,6 +136,23 @@ impl Consumer {
                 return Ok(batch);
             }
         }
+    }
+
+    /// [`Consumer::next_batch`] for those who cannot do without a change.
+    ///
+    /// # Errors
+    /// As for [`Consumer::next_batch`]; [`Error::ChangesLost`] if the changes of a set were not kept for a while.
+    pub(crate) fn next_of_all(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
+        let before = self.stream.read_to();
+        let batch = self.next_batch(most, wait)?;
+        let core = &self.stream.core;
+        if core.has_kept(&self.stream.options.sets, before) {
+            return Ok(batch);
+        }
+        Err(Error::ChangesLost {
+            position: before.get(),
+            kept_after: core.storage.last_lsn().get(),
+        })
     }
 
     /// Polls for the next changes: as [`ChangeStream::poll_batch`].
