@@ -110,7 +110,8 @@ impl<S: RecordStore> Links<S> {
         }
     }
 
-    /// Declares that a link of this tag has a link back, with the other tag; and the other way round.
+    /// Declares that a link of this tag has a link back, with the other tag; and the other way round. A handle with two tags for
+    /// the links back of one writes nothing ([`Error::Parameter`]).
     #[must_use]
     pub fn reciprocal(mut self, tag: &str, back: &str) -> Self {
         self.reciprocal.push((tag.into(), back.into()));
@@ -183,8 +184,21 @@ impl<S: RecordStore> Links<S> {
     /// declared before, and for [`OnDelete::Cascade`], since no record belongs to another; the
     /// errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
+        self.check_tags()?;
         self.declared
             .declare(&self.store, &self.declaration(name, sets))
+    }
+
+    /// Refuses two tags for the links back of one: a link of the other tag would lose its link back with the first.
+    fn check_tags(&self) -> Result<()> {
+        for (tag, back) in &self.reciprocal {
+            if let Some(other) = self.back_of(tag).filter(|other| *other != &**back) {
+                return Err(Error::parameter(format!(
+                    "links {tag:?} would have links {other:?} and links {back:?} back: give each pair of reciprocal two tags of its own"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn declaration<'n>(
@@ -222,6 +236,7 @@ impl<S: RecordStore> Links<S> {
     }
 
     fn ensure_sets(&self, written: [Option<&str>; 2]) -> Result<()> {
+        self.check_tags()?;
         let mut written_sets = self.written.lock();
         let WrittenSets { sets, reciprocal } = &mut *written_sets;
         for set in written.into_iter().flatten() {

@@ -303,3 +303,18 @@ fn a_handle_without_a_declared_link_back_does_not_write_its_tag() {
     // Only the record that was never written.
     assert_eq!(audit.unwrap().faults.len(), 1);
 }
+
+#[test]
+fn a_tag_is_the_link_back_of_one_other_tag() {
+    let store = Store::in_memory().unwrap();
+    let links = Links::new(&store, "links")
+        .reciprocal("parent", "child")
+        .reciprocal("guardian", "child");
+    for tag in ["parent", "guardian", "child"] {
+        let refused = links.link(&person(1), tag, &person(2)).unwrap_err();
+        assert_eq!(refused.result_code(), 4, "{refused}");
+    }
+    assert!(links.declare("kin", ["people"]).is_err());
+    let twice = friends(&store).reciprocal("child", "parent");
+    assert!(twice.link(&person(1), "parent", &person(2)).unwrap());
+}
