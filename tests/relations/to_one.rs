@@ -295,3 +295,27 @@ fn a_child_that_only_names_its_parent_is_not_deleted_by_a_move() {
         (Some(1.into()), None)
     );
 }
+
+#[test]
+fn children_that_name_no_parent_are_moved_to_a_list_of_children_that_do() {
+    let store = Store::in_memory().unwrap();
+    let go_on = |_| ControlFlow::Continue(());
+    let children = |bin| OneToMany::new(&store, "kin", ("a", "b"), Layout::key_list(bin)).unwrap();
+    let value = json!({ "n": 1 });
+    children("keys").put("ann", 1, &value).unwrap();
+    let named = || children("children").with_parent_bin("parent");
+    let moving = named().moving_from(Layout::key_list("keys")).unwrap();
+    let check = |children: &OneToMany<&Store>| {
+        let found: Option<serde_json::Value> = children.get("ann", 1).unwrap();
+        assert_eq!(found.as_ref(), Some(&value));
+        let page = children.page("ann", None, 10).unwrap();
+        assert_eq!((page.children.len(), children.len("ann").unwrap()), (1, 1));
+        let audit = children.verify(Repair::No, go_on).unwrap();
+        assert!(audit.is_sound(), "{:?}", audit.faults);
+    };
+    check(&moving);
+    assert!(moving.move_children(go_on).unwrap());
+    check(&moving);
+    check(&named());
+    assert_eq!(named().set_parent(1, "bob").unwrap(), Some("ann".into()));
+}

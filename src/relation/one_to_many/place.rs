@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::layout::Layout;
 use crate::base64;
 use crate::engine::declaration::{DeclaredSide, SideForm};
-use crate::expressions::{bin_exists, not};
+use crate::expression::Expression;
+use crate::expressions::{and, bin_exists, not};
 use crate::policy::RecordExistsAction;
 use crate::record::{Record, converted};
 use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, pages_of_index, read_one};
@@ -174,9 +175,10 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
             if to.layout.is_key_list() {
                 new.edges(parent).add(child, &Value::Nil)?;
             }
-            let now = to.parent_bin_of_child();
-            if let Some(bin) = now.filter(|_| now != self.parent_bin_of_child()) {
-                new.name_parent(child, operations::put(bin, element_of(parent)))?;
+            if let Some(bin) = to.parent_bin_of_child() {
+                let is_same = self.parent_bin_of_child() == Some(bin);
+                let only = is_same.then(|| not(bin_exists(bin)));
+                new.name_parent(child, operations::put(bin, element_of(parent)), only)?;
             }
             return self.leave([Some(parent), None], child, to).map(|()| true);
         }
@@ -226,21 +228,29 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         }
         let now = current.parent_bin_of_child();
         if let Some(bin) = self.parent_bin_of_child().filter(|bin| Some(*bin) != now) {
-            self.name_parent(child, operations::put(bin, Value::Nil))?;
+            self.name_parent(child, operations::put(bin, Value::Nil), None)?;
         }
         Ok(())
     }
 
-    /// Changes the bin in which a child names its parent; others, and its time to live, stay. Returns false if there is no child.
-    pub(super) fn name_parent(&self, child: &Key<'_>, name: Operation) -> Result<bool> {
+    /// Changes the bin in which a child names its parent; others, and its time to live, stay. Returns false if there is no child, or
+    /// the condition does not hold.
+    pub(super) fn name_parent(
+        &self,
+        child: &Key<'_>,
+        name: Operation,
+        mut only: Option<Expression>,
+    ) -> Result<bool> {
         let records = self.records()?;
         let mut keep = WritePolicy::default()
             .record_exists_action(RecordExistsAction::UpdateOnly)
             .expiration(Expiration::DontUpdate)
             .of_relation();
         if records.may_bring_back(&keep) {
-            keep = keep.filter(not(bin_exists(REMOVED)));
+            let is_there = not(bin_exists(REMOVED));
+            only = Some(only.map_or(is_there.clone(), |only| and([only, is_there])));
         }
+        keep = keep.filter(only);
         match records.operate_on(&keep, child, &[name]) {
             Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => Ok(false),
             written => written.map(|_| true),
@@ -256,10 +266,13 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         let Some(record) = read_one(&records, child, None)? else {
             return Ok(None);
         };
-        let is_child = match self.parent_bin_of_child() {
-            Some(bin) => record.get(bin) == Some(element_of(parent)),
+        let named = self.parent_bin_of_child().and_then(|bin| record.get(bin));
+        let is_child = match named {
+            Some(named) => named == element_of(parent),
+            // It names none, and is listed: it was put before children named their parents, or past the relation.
             None => {
-                self.listed.is_listed_by(&record, parent)
+                self.layout.is_key_list()
+                    && self.listed.is_listed_by(&record, parent)
                     && self.edges(parent).get(child)?.is_some()
             }
         };

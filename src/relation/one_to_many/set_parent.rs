@@ -95,7 +95,7 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
             return Ok(before);
         }
         let name = operations::put(bin, element_of(parent));
-        if !self.name_parent(child, name)? {
+        if !self.name_parent(child, name, None)? {
             // Another caller has removed it since.
             if is_listed {
                 listed.unlist(parent, child)?;
