@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::audit::{Auditor, RelationAudit, RelationProgress, Repair};
 use super::bulk::{ListedRecord, in_batches};
-use super::declared::Declared;
+use super::declared::{Declared, declared_relations};
 use super::keys::keys_in;
 use super::listed::ListedRecords;
 use super::side::{OwnedEdges, RelationSide};
@@ -269,8 +269,9 @@ impl<S: RecordStore> Members<S> {
     }
 
     /// Finds keys without a record and, by a scan, records without a key; takes the former off the list and lists the latter,
-    /// if asked to. `observe` is called after each record of the scan, and may stop it. One read and one batch for 512 keys, a
-    /// scan, and one read a record of the set.
+    /// if asked to. A record that another declared list of the set has is not missing here. `observe` is called after each record of
+    /// the scan, and may stop it. One read and one batch for 512 keys, a scan, and one read a record of the set, and one more for
+    /// each other list.
     ///
     /// # Errors
     /// As for [`Members::put`]; [`Error::Parameter`] for a record without a stored key.
@@ -283,14 +284,39 @@ impl<S: RecordStore> Members<S> {
         Auditor::run(repair, &mut observe, |auditor| {
             self.named(auditor.sweep(&self.store, &listed.set))?;
             self.named(self.listed().verify(owner, auditor))?;
+            let lists = self.named(self.lists_of_set())?;
             let is_list = |record: &Record| {
-                listed.set == listed.side.set && record.key().is_some_and(|key| key == *owner)
+                let is_it = |(side, owner): &(RelationSide, Key<'static>)| {
+                    side.set == listed.set && record.key().is_some_and(|key| key == *owner)
+                };
+                lists.iter().any(is_it)
             };
             let keys = || self.named(keys_in(&self.store, &listed.set, |it| !is_list(it)));
             auditor.each(keys, false, |auditor, key| {
+                for (side, owner) in lists.iter().skip(1) {
+                    if self.named(side.at(&self.store, owner).get(&key))?.is_some() {
+                        return Ok(());
+                    }
+                }
                 self.named(self.listed().verify_record(owner, key, auditor))
             })
         })
+    }
+
+    /// This list, and the others of the set that are declared.
+    fn lists_of_set(&self) -> Result<Vec<(RelationSide, Key<'static>)>> {
+        let mut lists = vec![(self.listed.side.clone(), self.owner.clone())];
+        for other in declared_relations(&self.store)? {
+            let side = other.sides.first();
+            let side = side.filter(|side| side.to.as_deref() == Some(&*self.listed.set));
+            if let (RelationKind::Members, Some(side), Some(owner)) =
+                (other.kind, side.and_then(RelationSide::of), other.owner())
+                && *other.name != *self.name()
+            {
+                lists.push((side, owner));
+            }
+        }
+        Ok(lists)
     }
 
     fn named<T>(&self, result: Result<T>) -> Result<T> {

@@ -87,6 +87,25 @@ fn a_record_that_others_wrote_is_found_and_listed() {
     assert!(users.verify(Repair::No, go_on).unwrap().is_sound());
 }
 
+#[test]
+fn an_audit_leaves_the_records_of_another_list_there() {
+    let store = Store::in_memory().unwrap();
+    let list = |key: &'static str| Members::new(&store, "users", ("users", key, "members"));
+    let [active, former] = ["active", "former"].map(list);
+    active.put("bart", bins! { "info" => 1 }).unwrap();
+    former.put("lisa", bins! { "info" => 1 }).unwrap();
+    let users = store.set("users").unwrap();
+    for (members, key) in [(&active, "bart"), (&former, "lisa")] {
+        let audit = members.verify(Repair::Yes, go_on).unwrap();
+        assert!(audit.is_sound(), "{:?}", audit.faults);
+        assert_eq!(members.page(None, 10).unwrap(), [key.into()]);
+    }
+    users.put("homer", [("info", 2)]).unwrap();
+    let audit = active.verify(Repair::Yes, go_on).unwrap();
+    assert_eq!(audit.repaired, 1);
+    assert!(active.contains("homer").unwrap());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     #[test]
