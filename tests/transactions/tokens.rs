@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use spikelet::operations::add;
+use spikelet::policy::Acknowledge;
 use spikelet::storage::ManualClock;
-use spikelet::{Error, NamespaceConfig, Operation, Result, Store};
+use spikelet::{Error, NamespaceConfig, Operation, Result, Store, WritePolicy};
 
 /// Adds to two records under a token; whether that was done now.
 fn pay(store: &Store, token: &str, operations: &[Operation]) -> Result<bool> {
@@ -80,4 +81,22 @@ fn of_threads_with_one_token_one_does_it() {
         });
         assert_eq!((done, cents(&store)), (1, round + 1));
     }
+}
+
+#[test]
+fn a_repeated_call_may_wait_longer() {
+    let store = Store::in_memory().unwrap();
+    let (namespace, accounts) = (store.namespace("test").unwrap(), store.set("a").unwrap());
+    let one = [add("n", 1)];
+    let once = |policy: &WritePolicy| {
+        let done = namespace.write_together_once(&super::patient(), "t", |writes| {
+            writes.operate_with(policy, &accounts, 1, &one);
+        });
+        done.unwrap().is_some()
+    };
+    let patient = WritePolicy::default().total_timeout(None);
+    assert!(once(&WritePolicy::default()));
+    assert!(!once(&patient.acknowledge(Acknowledge::Applied)));
+    let found = accounts.get(1).unwrap().unwrap();
+    assert_eq!(found.get("n"), Some(1.into()));
 }

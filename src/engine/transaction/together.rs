@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::set::TransactionSet;
 use super::{Transaction, TransactionPolicy};
 use crate::engine::namespace::Namespace;
-use crate::engine::policy::{DEFAULT_WRITE, Expiration, WritePolicy};
+use crate::engine::policy::{Acknowledge, DEFAULT_WRITE, Expiration, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, RecordCall, Set, name_bins};
 use crate::engine::store::Store;
 use crate::operation::Operation;
@@ -45,6 +45,16 @@ pub(in crate::engine) struct KnownWrite<'a> {
     pub(in crate::engine) digest: Digest,
     pub(in crate::engine) policy: &'a WritePolicy,
     pub(in crate::engine) action: WriteAction<'a>,
+}
+
+impl KnownWrite<'_> {
+    /// What makes it another write: not its namespace, nor how long it waits and for what.
+    fn shown(&self) -> impl std::fmt::Debug {
+        let policy = self.policy.clone();
+        let policy = policy.total_timeout(None).acknowledge(Acknowledge::Applied);
+        let set = (self.set.name(), &self.set.filter);
+        (set, &self.key, policy, &self.action)
+    }
 }
 
 /// What a write of a group does to its record.
@@ -274,7 +284,8 @@ impl Namespace {
         let mut group = WriteGroup::default();
         let writes = group.named(name)?;
         let tokens = self.set(TOKEN_SET)?;
-        let hash = xxh3_128(format!("{writes:?}").as_bytes()).to_le_bytes();
+        let shown: Vec<_> = writes.iter().map(KnownWrite::shown).collect();
+        let hash = xxh3_128(format!("{shown:?}").as_bytes()).to_le_bytes();
         let hash = Value::Blob(hash.to_vec());
         let kept = WritePolicy::default().expiration(Expiration::After(policy.token_time_to_live));
         let (made, lsn) = self.run_attempts(policy, true, |tx| {
