@@ -93,7 +93,7 @@ impl EdgeType {
     }
 
     /// Adds a sort key, which is derived from the attributes of an edge. The first one is also in the edge set. An edge for
-    /// which there is none sorts as the empty text.
+    /// which there is none sorts as the empty text. An edge has the sort keys that its type had when it was linked last.
     #[must_use]
     pub fn sort_key(
         mut self,
