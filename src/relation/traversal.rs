@@ -16,7 +16,7 @@ pub enum TraversalEnd {
     Complete,
     /// The caller has stopped it.
     Stopped,
-    /// The bound of records was reached, so there may be more.
+    /// The bound of records was reached, or a record has more edges than are followed, so there may be more.
     Bounded,
 }
 
@@ -85,12 +85,18 @@ impl<S: RecordStore> Traversal<'_, S> {
         let mut seen = KeySet::new();
         seen.insert(&start);
         let mut frontier = vec![start];
+        let edges_max = usize::try_from(self.edges_max).unwrap_or(usize::MAX);
+        let mut ended = TraversalEnd::Complete;
         for depth in 1..=self.depth_max {
             let mut next = Vec::new();
             for keys in frontier.chunks(BATCH as usize) {
-                let neighbors = self.from.of_each(keys, self.edges_max)?;
+                // One more shows whether there are more.
+                let neighbors = self.from.of_each(keys, self.edges_max.saturating_add(1))?;
                 for (from, edges) in keys.iter().zip(&neighbors) {
-                    for to in edges {
+                    if edges.len() > edges_max {
+                        ended = TraversalEnd::Bounded;
+                    }
+                    for to in edges.iter().take(edges_max) {
                         if !seen.insert(to) {
                             continue;
                         }
@@ -109,7 +115,7 @@ impl<S: RecordStore> Traversal<'_, S> {
             }
             frontier = next;
         }
-        Ok(TraversalEnd::Complete)
+        Ok(ended)
     }
 
     /// Returns the shortest way to a record, both ends included; `None`: there is none within the depth, and within the bounds of

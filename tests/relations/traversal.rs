@@ -50,6 +50,28 @@ fn two_hops_are_a_read_and_a_batch_and_end_early() {
     assert_eq!(ended, TraversalEnd::Bounded);
 }
 
+#[test]
+fn a_traversal_that_leaves_edges_out_is_not_complete() {
+    let store = Store::in_memory().unwrap();
+    let follows = follows(&store);
+    for id in 1..=3 {
+        follows.link(0, id).unwrap();
+    }
+    for (edges_max, seen, end) in [
+        (2, 2, TraversalEnd::Bounded),
+        (3, 3, TraversalEnd::Complete),
+        (u64::MAX, 3, TraversalEnd::Complete),
+    ] {
+        let mut found = 0;
+        let traversal = follows.targets(0).traverse().edges_max(edges_max);
+        let ended = traversal.breadth_first(|_, _, _| {
+            found += 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!((ended.unwrap(), found), (end, seen));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
