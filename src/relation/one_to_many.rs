@@ -479,7 +479,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     pub fn suggest(&self) -> Result<LayoutAdvice> {
         let declaration = self.declaration(None);
         let children = declaration.sides.iter().take(1);
-        let stats: Result<Vec<_>> = children.map(|side| side.stats(&self.store)).collect();
+        let stats: Result<Vec<_>> = children.map(|side| side.stats(&self.store, None)).collect();
         let advice = stats.and_then(|stats| declaration.advice(&self.store, &stats));
         self.named(&self.current, advice)
     }

@@ -104,8 +104,10 @@ impl RelationDeclaration {
     /// # Errors
     /// The errors of a scan.
     pub fn stats<S: RecordStore>(&self, store: &S) -> Result<Vec<SideStats>> {
-        let sides = self.sides.iter();
-        sides.map(|side| side.stats(store)).collect()
+        let (sides, owner) = (self.sides.iter(), self.owner());
+        sides
+            .map(|side| side.stats(store, owner.as_ref()))
+            .collect()
     }
 
     /// Returns the layout that suits the children of a [`RelationKind::OneToMany`], given the counts of its sides: the rules of
@@ -169,9 +171,13 @@ impl RelationDeclaration {
 }
 
 impl DeclaredSide {
-    pub(super) fn stats<S: RecordStore>(&self, store: &S) -> Result<SideStats> {
+    pub(super) fn stats<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: Option<&Key<'_>>,
+    ) -> Result<SideStats> {
         match (RelationSide::of(self), &self.bin) {
-            (Some(side), _) => side.stats(store),
+            (Some(side), _) => side.stats(store, owner),
             (None, Some(path)) if self.form == SideForm::Reference => {
                 self.referred(store, &ReferencePath::parse(path)?)
             }
@@ -206,11 +212,15 @@ impl DeclaredSide {
 }
 
 impl RelationSide {
-    fn stats<S: RecordStore>(&self, store: &S) -> Result<SideStats> {
+    /// `owner`: the one record that has a collection, if there is only one.
+    fn stats<S: RecordStore>(&self, store: &S, owner: Option<&Key<'_>>) -> Result<SideStats> {
         let mut counts = Counts::default();
-        store
-            .records(&self.set)?
-            .scan_records(&mut |record| counts.note_record(record, &self.bin))?;
+        store.records(&self.set)?.scan_records(&mut |record| {
+            let root = companion_name(record.view()).map(|name| name.root);
+            if owner.is_none_or(|owner| root.or(record.key()).as_ref() == Some(owner)) {
+                counts.note_record(record, &self.bin);
+            }
+        })?;
         let (mut sharded, named) = (
             std::mem::take(&mut counts.sharded),
             std::mem::take(&mut counts.named),

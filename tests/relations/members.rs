@@ -106,6 +106,22 @@ fn an_audit_leaves_the_records_of_another_list_there() {
     assert!(active.contains("homer").unwrap());
 }
 
+#[test]
+fn the_counts_of_a_list_are_those_of_its_record_alone() {
+    let store = Store::in_memory().unwrap();
+    for (key, members) in [("active", 3), ("former", 9)] {
+        let list = Members::new(&store, "users", ("lists", key, "members"));
+        let list = list.shard_policy(ShardPolicy::manual().elements_max(Some(4)));
+        for id in 0..members {
+            list.put(id, bins! { "info" => 1 }).unwrap();
+        }
+    }
+    let declared = spikelet::relation::declared_relations(&store).unwrap();
+    let counts = declared.iter().map(|list| list.stats(&store).unwrap());
+    let counts: Vec<_> = counts.map(|it| (it[0].records, it[0].elements)).collect();
+    assert_eq!(counts, [(1, 3), (1, 9)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     #[test]
