@@ -141,3 +141,34 @@ fn what_cannot_be_done_in_the_background_is_refused() {
     let limited = set.query_all().limit(3).operate(&policy, [put("n", 1)]);
     assert!(matches!(limited, Err(Error::Parameter(_))));
 }
+
+#[test]
+fn the_name_of_an_operation_that_was_broken_off_is_for_the_same_one_alone() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("things").unwrap();
+    let by_n = || IndexDefinition::new("by_n", ["n"]);
+    set.create_index(by_n()).unwrap();
+    // More than are met between two positions that are saved.
+    let records = (0..21_000).map(|id| (id, [("n", 1)]));
+    set.put_all(records, |_| std::ops::ControlFlow::Continue(()))
+        .unwrap();
+    let policy = BackgroundPolicy::default().name("job");
+    let add_m = |policy| set.query("by_n").unwrap().operate(policy, [add("m", 1)]);
+    let slowly = policy.clone().records_per_second(20_000);
+    let begun = add_m(&slowly).unwrap();
+    while begun.progress().written == 0 {
+        std::thread::yield_now();
+    }
+    begun.pause();
+    set.drop_index("by_n").unwrap();
+    begun.resume();
+    assert!(matches!(begun.wait(), Err(Error::IndexNotFound(_))));
+    set.create_index(by_n()).unwrap();
+    let other = set.query_all().operate(&policy, [add("k", 1)]);
+    assert_eq!(other.unwrap_err().result_code(), 4);
+    // As the error says.
+    let done = add_m(&policy).unwrap().wait().unwrap();
+    assert_eq!(done.written, 1_000, "those behind the saved position");
+    let other = set.query_all().operate(&policy, [add("k", 1)]);
+    assert_eq!(other.unwrap().wait().unwrap().written, 21_000);
+}

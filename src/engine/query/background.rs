@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 use spikelet_storage::Digest;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::super::core::{NamespaceCore, key_of};
 use super::super::namespace::Namespace;
@@ -213,7 +214,7 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::Parameter`] for operations that cannot be combined, that only read, or a query with limit, order or cursor, and
-    /// as for [`Query::keys`].
+    /// for the name of one with another query or other operations that was broken off; and as for [`Query::keys`].
     pub fn operate(
         &self,
         policy: &BackgroundPolicy,
@@ -230,12 +231,17 @@ impl Query {
                 "none of the operations writes, and nobody would see what they read: ask the query for records",
             ));
         }
+        let job = self.job(policy, &operations);
+        let name = policy.name.as_deref();
+        let after = name.map(|name| self.core.background_position(name, &job));
         let shared = Arc::new(JobShared::default());
         shared.state.lock().progress.expected = self.explain()?.entries;
         let worker = Worker {
             query: self.clone(),
             policy: policy.clone(),
             operations,
+            job,
+            after: after.transpose()?.flatten(),
             shared: Arc::clone(&shared),
         };
         let thread = std::thread::Builder::new().name("spikelet-background".into());
@@ -245,6 +251,19 @@ impl Query {
             )
         })?;
         Ok(BackgroundOperation { shared, thread })
+    }
+
+    /// A hash of what an operation in the background is to do.
+    fn job(&self, policy: &BackgroundPolicy, operations: &[Operation]) -> String {
+        let (conditions, filters) = (&self.conditions, (&self.filter, &policy.write.filter));
+        let shown = (
+            self.identity(),
+            &self.set_name,
+            conditions,
+            filters,
+            operations,
+        );
+        format!(".{:032x}", xxh3_128(format!("{shown:?}").as_bytes()))
     }
 
     /// Passes the digests of all records that the query finds to `each`, in the order of the primary index, each once, damaged
@@ -311,6 +330,10 @@ struct Worker {
     query: Query,
     policy: BackgroundPolicy,
     operations: Vec<Operation>,
+    /// To which a saved position belongs.
+    job: String,
+    /// The record to begin behind.
+    after: Option<Digest>,
     shared: Arc<JobShared>,
 }
 
@@ -318,11 +341,10 @@ impl Worker {
     fn run(&self) -> Result<()> {
         let name = self.policy.name.as_deref();
         let core = &self.query.core;
-        let after = name.and_then(|name| core.background_position(name));
         let limit = RateLimit::new(self.policy.records_per_second, Due::default());
         let mut met = 0_u64;
         let mut lost = |error| self.shared.fail(None, None, error);
-        self.query.each_digest(after, &mut lost, |digest| {
+        self.query.each_digest(self.after, &mut lost, |digest| {
             // First, so that no record is written after a cancellation that came during the wait.
             if let Some(limit) = &limit {
                 limit.take();
@@ -335,7 +357,7 @@ impl Worker {
             if let Some(name) = name
                 && met.is_multiple_of(SAVE_EVERY)
             {
-                core.save_background(name, digest)?;
+                core.save_background(name, &self.job, digest)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;
