@@ -182,6 +182,13 @@ impl RelationDeclaration {
         Key::from_stored(&stored).ok().map(Key::into_owned)
     }
 
+    /// Whether records of a set have links in a bin by this declaration.
+    pub(crate) fn has_links(&self, set: &str, bin: &str) -> bool {
+        let mut sides = self.sides.iter();
+        self.kind == RelationKind::Links
+            && sides.any(|side| *side.set == *set && side.bin.as_deref() == Some(bin))
+    }
+
     /// The sides with bins that belong to the relation.
     pub(crate) fn owned_sides(&self) -> impl Iterator<Item = &DeclaredSide> {
         let sides = self.sides.iter().chain(&self.former);

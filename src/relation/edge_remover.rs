@@ -491,7 +491,10 @@ impl<'a, 't> Together<'a, 't> {
             }
             (RemovedEdge::Link(stored), RoleKind::Linking { own }) => {
                 let link = link_of(stored.clone())?;
-                let mut tags = role.relation.reciprocal.iter();
+                // Links of one bin may be declared by several names, each with some of the tags.
+                let declared = self.deletion.declarations.iter();
+                let declared = declared.filter(|known| known.has_links(&own.set, &own.bin));
+                let mut tags = declared.flat_map(|known| &known.reciprocal);
                 let Some((_, back)) = tags.find(|(tag, _)| *tag == link.tag) else {
                     return Ok(());
                 };

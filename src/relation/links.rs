@@ -10,7 +10,7 @@ use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
 use super::side::RelationSide;
-use crate::engine::declaration::{DeclaredSide, OnDelete, RelationDeclaration, RelationKind};
+use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -281,10 +281,7 @@ impl<S: RecordStore> Links<S> {
 
     /// Whether a declaration has the links of a set in this bin.
     fn is_bin_of(&self, known: &RelationDeclaration, set: &str) -> bool {
-        let is_own = |side: &DeclaredSide| {
-            *side.set == *set && side.bin.as_deref() == Some(&*self.bin.0.bin)
-        };
-        known.kind == RelationKind::Links && known.sides.iter().any(is_own)
+        known.has_links(set, &self.bin.0.bin)
     }
 
     /// Deletes a record with its links and the links back, or refuses. The rule replaces that of all declarations of these links;

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use spikelet::relation::{Address, Links, RelationFault, Repair, TaggedLink, WalkStep};
+use spikelet::relation::{Address, Links, OnDelete, RelationFault, Repair, TaggedLink, WalkStep};
 use spikelet::shard::ShardPolicy;
 use spikelet::{RecordStore, Store, WritePolicy};
 
@@ -317,4 +317,25 @@ fn a_tag_is_the_link_back_of_one_other_tag() {
     assert!(links.declare("kin", ["people"]).is_err());
     let twice = friends(&store).reciprocal("child", "parent");
     assert!(twice.link(&person(1), "parent", &person(2)).unwrap());
+}
+
+#[test]
+fn links_that_several_names_declare_go_at_both_ends() {
+    // In one transaction, with shards, and in steps.
+    for (many, elements_max) in [(3, None), (9, Some(4)), (300, None), (300, Some(4))] {
+        let store = Store::in_memory().unwrap();
+        let policy = ShardPolicy::manual().elements_max(elements_max);
+        let links = || Links::new(&store, "links").on_delete(OnDelete::Detach);
+        let kin = links().reciprocal("parent", "child").shard_policy(policy);
+        links().declare("other", ["people"]).unwrap();
+        kin.declare("kin", ["people"]).unwrap();
+        let people = store.set("people").unwrap();
+        for id in 1..=many {
+            people.put(id, [("age", 1)]).unwrap();
+            kin.link(&person(0), "parent", &person(id)).unwrap();
+        }
+        assert!(people.delete(0).unwrap().is_some());
+        let audit = kin.verify(["people"], Repair::No, |_| ControlFlow::Continue(()));
+        assert_eq!(audit.unwrap().edges, 0, "{many} {elements_max:?}");
+    }
 }
