@@ -38,7 +38,7 @@ pub(crate) use classes::if_there;
 pub use cluster::ClusterFailure;
 pub(crate) use message::with_article;
 use message::{
-    edges_of, first_of, found_generation, largest, limit_of_waiters, too_many_bytes,
+    edges_of, first_of, found_generation, largest, limit_of_waiters, room_for_more, too_many_bytes,
     waiting_writers,
 };
 pub use record_id::RecordId;
@@ -477,14 +477,15 @@ pub enum Error {
     },
     /// A transaction writes more than its policy allows (code 123). Nothing was written.
     #[error(
-        "the transaction writes more than {limit} {what}: split it, or raise TransactionPolicy::{option}"
+        "the transaction writes more than {limit} {what}: {}",
+        room_for_more(option)
     )]
     TransactionLimit {
         /// The unit of the limit.
         what: &'static str,
         /// The limit.
         limit: u64,
-        /// The field of the policy that sets it.
+        /// The field of the policy that sets it; empty: none does.
         option: &'static str,
     },
     /// A group of writes was refused (code 22). None was made.

@@ -62,6 +62,16 @@ pub(super) fn limit_of_waiters(waiting: u32, limit: u32) -> String {
     }
 }
 
+/// Names the remedy, for the message of [`super::Error::TransactionLimit`].
+pub(super) fn room_for_more(option: &str) -> String {
+    match option {
+        "" => {
+            "remove some of them before, or delete the record by itself, which goes in steps".into()
+        }
+        option => format!("split it, or raise TransactionPolicy::{option}"),
+    }
+}
+
 /// Puts an article in front of a noun.
 pub(crate) fn with_article(noun: &str) -> String {
     let article = if noun.starts_with(['a', 'e', 'i', 'o', 'u']) {

@@ -467,7 +467,7 @@ impl<'a, 't> Together<'a, 't> {
                 .ok_or(Error::TransactionLimit {
                     what: "edges",
                     limit: EDGES_TOGETHER as u64,
-                    option: "max_records",
+                    option: "",
                 })?;
         for edge in &edges {
             self.remove_edge(role, edge)?;
@@ -513,7 +513,7 @@ impl<'a, 't> Together<'a, 't> {
                     return Err(Error::TransactionLimit {
                         what: "records in a chain",
                         limit: DEPTH_MAX as u64,
-                        option: "max_records",
+                        option: "",
                     });
                 }
                 self.delete(other, false).map(drop)

@@ -415,7 +415,7 @@ fn a_hub_with_many_edges_goes_in_steps_and_not_within_a_transaction() {
             .transaction(|tx| tx.in_set(&users)?.delete("hub"))
             .unwrap_err();
         assert!(
-            matches!(refused, Error::TransactionLimit { .. }),
+            matches!(refused, Error::TransactionLimit { option: "", .. }),
             "{refused}"
         );
         assert_eq!(follows.sources("hub").len().unwrap(), 1_500);
