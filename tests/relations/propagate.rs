@@ -69,6 +69,7 @@ fn a_name_is_carried_to_all_records_that_refer_to_it_and_to_no_others() {
     assert_eq!(name_of(&store, 3), Some("Ned".into()));
     let missing = assignees.assign(1, "u9").unwrap_err();
     assert_eq!(missing.result_code(), 2, "{missing}");
+    assert!(missing.to_string().contains("\"u9\""), "{missing}");
     store.set("users").unwrap().delete("u2").unwrap();
     assert_eq!(assignees.propagate("u2", go_on).unwrap().written, 400);
     assert_eq!(name_of(&store, 3), None);

@@ -132,7 +132,7 @@ impl<S: RecordStore> Within<'_, CopiedFields, S> {
     /// Makes a record refer to another one, and writes the copies.
     pub(super) fn assign(&self, record: &Key<'_>, to: &Key<'_>) -> Result<()> {
         let Some(fields) = self.read_fields(to)? else {
-            return Err(Error::not_found());
+            return Err(Error::not_found().about(&self.from, to));
         };
         let mut writes = vec![self.reference.write(Some(element_of(to)))];
         let values = self.fields.iter().map(|(field, _)| field.value_in(&fields));
