@@ -1,10 +1,11 @@
 //! What all connections share: the store, its namespaces with their counters, who this server is.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tokio::time::sleep_until;
 
 use super::builder::ServerBuilder;
 use super::community::CommunityEdition;
@@ -88,8 +89,8 @@ pub(crate) struct ServerShared {
     pub(crate) budget: MemoryBudget,
     /// `None`: every client may do everything.
     pub(crate) security: Option<Arc<Security>>,
-    /// No more requests are begun.
-    closing: AtomicBool,
+    /// When the server was told to stop. No more requests are begun since.
+    closing: OnceLock<Instant>,
     /// Wakes all who wait for that.
     told: Notify,
 }
@@ -153,7 +154,7 @@ impl ServerShared {
             counters: NodeCounters::default(),
             budget: MemoryBudget::default(),
             security: security.map(Arc::new),
-            closing: AtomicBool::new(false),
+            closing: OnceLock::new(),
             told: Notify::new(),
         })
     }
@@ -172,12 +173,12 @@ impl ServerShared {
 
     /// Whether the server is being stopped.
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
+        self.closing.get().is_some()
     }
 
     /// Begins to stop.
     pub(crate) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.closing.get_or_init(Instant::now);
         self.told.notify_waiters();
     }
 
@@ -185,8 +186,16 @@ impl ServerShared {
     pub(crate) async fn told_to_stop(&self) {
         // Before the look: a notice that comes after it is not missed.
         let told = self.told.notified();
-        if !self.closing.load(Ordering::Acquire) {
+        if !self.is_closing() {
             told.await;
+        }
+    }
+
+    /// Waits until the server has been stopping for this long.
+    pub(crate) async fn stopping_for(&self, grace: Duration) {
+        self.told_to_stop().await;
+        if let Some(told) = self.closing.get() {
+            sleep_until((*told + grace).into()).await;
         }
     }
 }

@@ -224,15 +224,11 @@ impl<'s> WaitingWrite<'s> {
         if self.hold.is_none() && Instant::now() >= until {
             return self.attempt.end_patience();
         }
-        let stopped = async {
-            shared.told_to_stop().await;
-            sleep(STOP_GRACE).await;
-        };
         let is_ready = tokio::select! {
             biased;
             () = self.attempt.ready() => true,
             () = sleep_until(until.into()) => false,
-            () = stopped => false,
+            () = shared.stopping_for(STOP_GRACE) => false,
         };
         match (is_ready, self.hold.take()) {
             (false, hold) => {

@@ -35,12 +35,18 @@ fn codes(wires: &mut [Wire]) -> Vec<u8> {
 
 /// Runs `meanwhile` while a writer of this process has record 1 of set "demo" locked.
 pub(super) fn with_record_locked<R>(store: &Store, meanwhile: impl FnOnce() -> R) -> R {
+    with_locked(store, 1, meanwhile)
+}
+
+fn with_locked<R>(store: &Store, key: i64, meanwhile: impl FnOnce() -> R) -> R {
     let set = store.set("demo").unwrap();
     let (locked, is_locked) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel();
     std::thread::scope(|scope| {
+        // Also when `meanwhile` panics.
+        let go_on = go_on;
         scope.spawn(move || {
-            let updated = set.update(1, |_| {
+            let updated = set.update(key, |_| {
                 locked.send(()).unwrap();
                 may_go_on.recv().unwrap();
                 Ok(())
@@ -119,6 +125,26 @@ fn a_row_of_a_batch_waits_with_the_rows_behind_it_and_each_is_written_once() {
             1
         );
     }
+}
+
+#[test]
+fn a_batch_whose_rows_all_wait_is_answered_when_the_server_stops() {
+    let Running { store, handle } = serve();
+    let rows = [1, 2, 3].map(|key| (digest(key), row(0, WRITE).op(2, 1, "i", &[7; 8])));
+    let mut batch = batch(0x04, &rows);
+    batch.timeout_ms = 3_600_000;
+    let mut wire = Wire::to(handle.addr());
+    let stopped = || {
+        wire.send(&batch.frame());
+        until(|| store.namespace("test").unwrap().stats().waits == 1);
+        handle.stop();
+        wire.receive_many()
+    };
+    let second = || with_locked(&store, 3, stopped);
+    let (rows, code) = with_record_locked(&store, || with_locked(&store, 2, second));
+    assert_eq!(code, 0);
+    let codes: Vec<u8> = rows.iter().map(|row| row.code).collect();
+    assert_eq!(codes, [9; 3]);
 }
 
 #[test]
