@@ -4,15 +4,11 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::result_code;
 use crate::index::{CLIENT_TYPES, IndexPart, VALUE_BYTES_MAX};
 use crate::query::{IndexBuild, IndexComponent, IndexDefinition, IndexType};
 
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;
-
-/// The most namespaces of a cluster: Aerospike's limit.
-const NAMESPACES_MAX: usize = 32;
 
 /// By a name in letters of any case. `integer` is what newer clients say.
 pub(crate) fn type_of_name(name: &str) -> Option<IndexType> {
@@ -92,94 +88,31 @@ impl Builds {
     }
 }
 
-/// Indexes of namespaces that this server does not have, by the namespace. In Aerospike a declaration holds in the
-/// whole cluster, and an index takes a name there even if no node has its namespace.
+/// The most indexes of namespaces that this server does not have. Further ones are not kept.
+const ELSEWHERE_MAX: usize = 4096;
+
+/// Indexes of namespaces that this server does not have, by namespace and name, each with its set. In Aerospike a declaration
+/// holds in the whole cluster, and an index takes a name there even if no node has its namespace. They hold nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Elsewhere {
-    /// Each with its set. They hold nothing.
-    namespaces: Mutex<BTreeMap<String, Vec<(String, IndexDefinition)>>>,
-}
+pub(crate) struct Elsewhere(Mutex<BTreeMap<[String; 2], (String, IndexDefinition)>>);
 
 impl Elsewhere {
-    /// Declares an index; once more is no error. One of the same definition gets the new name. An error is the code of the answer.
-    pub(crate) fn declare(
-        &self,
-        namespace: &str,
-        set: &str,
-        definition: IndexDefinition,
-    ) -> Result<(), u8> {
-        let mut namespaces = self.namespaces.lock();
-        if !namespaces.contains_key(namespace) && namespaces.len() >= NAMESPACES_MAX {
-            return Err(result_code::TOO_MANY_INDEXES);
+    /// Declares an index; once more is no error. False: one of another definition has the name.
+    pub(crate) fn declare(&self, namespace: &str, set: &str, definition: IndexDefinition) -> bool {
+        let mut declared = self.0.lock();
+        let name = [namespace.to_owned(), definition.name().to_owned()];
+        if let Some((known_set, known)) = declared.get(&name) {
+            return known_set == set && known.is_same_but_name(&definition);
         }
-        let declared = namespaces.entry(namespace.to_owned()).or_default();
-        let is_same = |(other, known): &(String, IndexDefinition)| {
-            other == set && known.is_same_but_name(&definition)
-        };
-        let has_name = |(_, known): &&(String, IndexDefinition)| known.name == definition.name;
-        if let Some(named) = declared.iter().find(has_name) {
-            return match is_same(named) {
-                true => Ok(()),
-                false => Err(result_code::INDEX_FOUND),
-            };
+        if declared.len() < ELSEWHERE_MAX {
+            declared.insert(name, (set.to_owned(), definition));
         }
-        declared.retain(|known| !is_same(known));
-        if declared.len() >= INDEXES_MAX {
-            return Err(result_code::TOO_MANY_INDEXES);
-        }
-        declared.push((set.to_owned(), definition));
-        Ok(())
+        true
     }
 
-    /// Forgets an index. One that is not there is no error.
+    /// Forgets an index, if it is there.
     pub(crate) fn forget(&self, namespace: &str, name: &str) {
-        let mut namespaces = self.namespaces.lock();
-        if let Some(declared) = namespaces.get_mut(namespace) {
-            declared.retain(|(_, known)| &*known.name != name);
-            if declared.is_empty() {
-                namespaces.remove(namespace);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn index(name: &str, bin: &str) -> IndexDefinition {
-        IndexDefinition::new(name, [bin])
-    }
-
-    #[test]
-    fn an_index_elsewhere_is_declared_once_renamed_and_forgotten() {
-        let elsewhere = Elsewhere::default();
-        let declare = |name: &str, bin: &str| elsewhere.declare("n", "s", index(name, bin));
-        assert_eq!(declare("a", "x"), Ok(()));
-        assert_eq!(declare("a", "x"), Ok(()));
-        assert_eq!(declare("a", "y"), Err(result_code::INDEX_FOUND));
-        assert_eq!(declare("b", "x"), Ok(()));
-        // The name is free again.
-        assert_eq!(declare("a", "y"), Ok(()));
-        elsewhere.forget("n", "b");
-        assert_eq!(declare("b", "z"), Ok(()));
-    }
-
-    #[test]
-    fn there_are_limits_to_what_is_declared_elsewhere() {
-        let elsewhere = Elsewhere::default();
-        for number in 0..NAMESPACES_MAX {
-            let namespace = format!("n{number}");
-            assert_eq!(elsewhere.declare(&namespace, "", index("i", "x")), Ok(()));
-        }
-        let more = elsewhere.declare("more", "", index("i", "x"));
-        assert_eq!(more, Err(result_code::TOO_MANY_INDEXES));
-        elsewhere.forget("n0", "i");
-        for number in 0..INDEXES_MAX {
-            let name = format!("i{number}");
-            assert_eq!(elsewhere.declare("more", &name, index(&name, "x")), Ok(()));
-        }
-        let more = elsewhere.declare("more", "s", index("i", "x"));
-        assert_eq!(more, Err(result_code::TOO_MANY_INDEXES));
+        let name = [namespace, name].map(str::to_owned);
+        self.0.lock().remove(&name);
     }
 }

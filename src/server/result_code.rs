@@ -58,4 +58,3 @@ pub(crate) const INDEX_FOUND: u8 = 200;
 pub(crate) const INDEX_NOT_FOUND: u8 = 201;
 /// The index is being built.
 pub(crate) const INDEX_NOT_READABLE: u8 = 203;
-pub(crate) const TOO_MANY_INDEXES: u8 = 206;

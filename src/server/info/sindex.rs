@@ -56,40 +56,33 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
             of_values(ask, name, part)?
         }
     };
-    match ask.served(namespace) {
+    let is_declared = match ask.served(namespace) {
         Some(served) => declare(served, set, definition)?,
-        None => {
-            let declared = ask.shared.elsewhere.declare(namespace, set, definition);
-            declared.map_err(|code| match code {
-                result_code::INDEX_FOUND => name_taken(name),
-                code => InfoError::new(code, "there are as many indexes as there may be"),
-            })?;
-        }
-    }
-    Ok("ok".to_owned())
+        None => ask.shared.elsewhere.declare(namespace, set, definition),
+    };
+    is_declared.then(|| "ok".to_owned()).ok_or_else(|| {
+        let text = format!("index {name} exists with another definition");
+        InfoError::new(result_code::INDEX_FOUND, text)
+    })
 }
 
+/// False: one of another definition has the name.
 fn declare(
     served: &ServedNamespace,
     set: &str,
     definition: IndexDefinition,
-) -> Result<(), InfoError> {
+) -> Result<bool, InfoError> {
     let name = definition.name().to_owned();
     let set = Some(set).filter(|set| !set.is_empty());
     match served.namespace.declare_index(set, definition) {
-        Ok(None) => Ok(()),
+        Ok(None) => Ok(true),
         Ok(Some(build)) => {
             served.builds.begin(&name, build);
-            Ok(())
+            Ok(true)
         }
-        Err(Error::IndexExists(_)) => Err(name_taken(&name)),
+        Err(Error::IndexExists(_)) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-fn name_taken(name: &str) -> InfoError {
-    let text = format!("index {name} exists with another definition");
-    InfoError::new(result_code::INDEX_FOUND, text)
 }
 
 /// An index of the records of a set.
