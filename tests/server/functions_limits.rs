@@ -127,18 +127,90 @@ fn work_of_the_library_counts_for_the_time_of_a_call() {
            local text, t = string.rep('x', 20000), {}
            for i = 1, 900 do t[i] = text end
            while true do table.concat(t) end
+         end
+         function raises(rec)
+           local text = string.rep('x', 20000000)
+           while true do string.upper(text) end
+         end
+         function finds(rec)
+           local text = string.rep('x', 20000000)
+           while true do string.find(text, 'y', 1, true) end
+         end
+         function matches(rec)
+           return string.match(string.rep('a', 100), string.rep('.-', 7) .. 'b')
+         end
+         function sets(rec)
+           return string.find(string.rep('b', 2000000), '[' .. string.rep('a', 2000000) .. ']')
+         end
+         function replaces(rec)
+           while true do string.gsub(string.rep('x', 2000000), 'x', 'yy') end
          end",
     );
     let demo = running.store.set("demo").unwrap();
     demo.put(1, [("i", 1)]).unwrap();
-    for function in ["m.prepends", "m.inserts", "m.repeats", "m.joins"] {
+    for function in [
+        "prepends", "inserts", "repeats", "joins", "raises", "finds", "matches", "sets", "replaces",
+    ] {
         let began = Instant::now();
         let text = failure(&wire.ask(&Message {
             timeout_ms: 300,
-            ..call(1, function, &[])
+            ..call(1, &format!("m.{function}"), &[])
         }));
         assert!(text.contains("ran for more than"), "{function}: {text}");
         let took = began.elapsed();
         assert!(took < Duration::from_secs(5), "{function}: {took:?}");
     }
+}
+
+#[test]
+fn functions_of_strings_do_what_those_of_lua_do_and_say_where_they_fail() {
+    let (running, mut wire) = served(
+        "function strings(rec)
+           local function same(is, should) if is ~= should then error(is .. ' for ' .. should, 2) end end
+           local k, v = string.match('  key = value', '^%s*(%w+)%s*=%s*(%w+)$')
+           same(k .. v, 'keyvalue')
+           same(('hello world'):gsub('o', '0'), 'hell0 w0rld')
+           same(('hello world'):gsub('%w+', '%0 %0', 1), 'hello hello world')
+           same(('abc'):gsub('', '-'), '-a-b-c-')
+           same(('abc'):gsub('(a)(b)', '%2%1'), 'bac')
+           same(('x=1, y=2'):gsub('(%w)=(%w)', {x = 'one'}), 'one, y=2')
+           same(('abc'):gsub('%w', function(c) if c == 'b' then return 5 end end), 'a5c')
+           same(('^a'):gsub('^^', 'b'), 'ba')
+           same(select(2, ('aaa'):gsub('a', 'b', 2)), 2)
+           local all = {}
+           for word, at in ('one two'):gmatch('(%a+)()') do all[#all + 1] = word .. at end
+           same(table.concat(all, ' '), 'one4 two8')
+           for part in ('a,,b'):gmatch('[^,]*') do all[#all + 1] = '<' .. part .. '>' end
+           same(table.concat(all, ' ', 3), '<a> <> <b>')
+           same(('a.b'):find('.', 2, true), 2)
+           same(('abc'):find('c', -1), 3)
+           same(('abc'):find('a', 9), nil)
+           same(('12'):rep(2):upper():sub(-3), '212')
+           return 'all'
+         end
+         function malformed(rec)
+           local at = ('x'):find('[a')
+         end
+         function upper(rec)
+           local text = string.upper(nil)
+         end
+         function replaced(rec)
+           local text = ('x'):gsub('x', '%9')
+         end
+         function hoards(rec) local t, all = string.rep('x', 9000000), {} for i = 1, 9 do all[i] = t:upper() end end",
+    );
+    let demo = running.store.set("demo").unwrap();
+    demo.put(1, [("i", 1)]).unwrap();
+    let mut text = |function: &str| failure(&wire.ask(&call(1, function, &[])));
+    assert_eq!(
+        text("m.malformed"),
+        "m.lua:25: malformed pattern (missing ']')"
+    );
+    let refused = "m.lua:28: bad argument #1 to 'upper' (string expected, got nil)";
+    assert_eq!(text("m.upper"), refused);
+    let refused = "m.lua:31: invalid use of '%' in replacement string";
+    assert_eq!(text("m.replaced"), refused);
+    assert!(text("m.hoards").contains("bytes of memory"));
+    let answer = wire.ask(&call(1, "m.strings", &[]));
+    assert_eq!(told(&answer, "SUCCESS").value, b"all", "{answer:?}");
 }

@@ -72,3 +72,17 @@ fn a_scan_of_all_sets_passes_over_modules() {
     let shown = &wire.info("query-show:trid=9")[0];
     assert!(shown.contains("recs-succeeded=1:recs-failed=0"), "{shown}");
 }
+
+#[test]
+fn a_module_knows_the_time_while_it_is_loaded() {
+    let (running, mut wire) = served(
+        "local loaded = aerospike:get_current_time()
+         function since(rec) return loaded end",
+    );
+    let demo = running.store.set("demo").unwrap();
+    demo.put(1, [("i", 1)]).unwrap();
+    let written = demo.get(1).unwrap().unwrap();
+    let loaded = wire.ask(&call(1, "m.since", &[])).int("SUCCESS") as u64;
+    let age = loaded.checked_sub(written.metadata().last_update_ms);
+    assert!(age.is_some_and(|age| age < 3_600_000), "{loaded}");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use mlua::Lua;
+use mlua::{AppDataRef, Lua};
 use parking_lot::Mutex;
 
 /// The most instructions of a call.
@@ -14,7 +14,7 @@ const INSTRUCTIONS_MAX: u64 = 200_000_000;
 pub(super) const MEMORY_BYTES_MAX: usize = 64 << 20;
 
 /// The instructions between two checks of the limits.
-pub(super) const CHECK_EVERY: u32 = 10_000;
+pub(super) const CHECK_EVERY: u32 = 1_000;
 
 /// The instructions and the time that a call has left.
 #[derive(Debug, Default)]
@@ -33,8 +33,11 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Begins a call.
-    pub(super) fn begin(&self, ends: Instant) {
+    /// Begins a call, with the namespace's clock at `now_ms`; `None`: where it was.
+    pub(super) fn begin(&self, ends: Instant, now_ms: Option<u64>) {
+        if let Some(now_ms) = now_ms {
+            self.now_ms.store(now_ms, Ordering::Relaxed);
+        }
         self.instructions.store(0, Ordering::Relaxed);
         self.call_bytes.store(0, Ordering::Relaxed);
         *self.time.lock() = Some((Instant::now(), ends));
@@ -99,8 +102,11 @@ pub(super) fn too_large() -> String {
 /// # Errors
 /// The text for the client, beyond [`MEMORY_BYTES_MAX`] a call.
 pub(super) fn charge(lua: &Lua, bytes: usize) -> mlua::Result<()> {
-    match lua.app_data_ref::<Arc<Limit>>() {
-        Some(limit) => limit.charge(bytes).map_err(mlua::Error::runtime),
-        None => Ok(()),
-    }
+    limit_of(lua)?.charge(bytes).map_err(mlua::Error::runtime)
+}
+
+/// The limits of a state.
+pub(super) fn limit_of(lua: &Lua) -> mlua::Result<AppDataRef<'_, Arc<Limit>>> {
+    let limit = lua.app_data_ref();
+    limit.ok_or_else(|| mlua::Error::runtime("a state without limits"))
 }

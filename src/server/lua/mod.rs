@@ -7,6 +7,7 @@
 mod bytes;
 mod convert;
 mod limit;
+mod pattern;
 mod vm;
 
 use std::sync::Arc;
@@ -50,7 +51,7 @@ impl Functions {
         record: RecordInput,
         ends: Instant,
     ) -> FunctionResult {
-        let vm = self.take(call, ends)?;
+        let vm = self.take(call, ends, record.now_ms)?;
         let result = vm.call_with_record(call, record, ends);
         self.give_back(&call.file, vm);
         result
@@ -66,14 +67,14 @@ impl Functions {
         now_ms: u64,
         ends: Instant,
     ) -> Result<Stream, String> {
-        let vm = self.take(call, ends)?;
+        let vm = self.take(call, ends, now_ms)?;
         let stream = vm.begin_stream(call, now_ms, ends)?;
         Ok(Box::new(move |record, ends| {
             vm.advance(&stream, record, ends)
         }))
     }
 
-    fn take(&self, call: &FunctionCall, ends: Instant) -> Result<Vm, String> {
+    fn take(&self, call: &FunctionCall, ends: Instant, now_ms: u64) -> Result<Vm, String> {
         let mut idle = self.idle.lock();
         // A module, or one that it requires, may have changed.
         let version = self.modules.version();
@@ -81,7 +82,7 @@ impl Functions {
         let found = idle.iter().rposition(|(file, _)| *file == call.file);
         let found = found.map(|at| idle.remove(at).1);
         drop(idle);
-        found.map_or_else(|| Vm::new(&self.modules, &call.file, ends), Ok)
+        found.map_or_else(|| Vm::new(&self.modules, &call.file, ends, now_ms), Ok)
     }
 
     fn give_back(&self, file: &str, vm: Vm) {

@@ -2,11 +2,12 @@
 --
 -- `host` has the functions of the server: `freeze(value)` copies a value out of Lua, `size(value)` counts the bytes that it
 -- takes in a record, `log(level, text)`, `now()` in milliseconds since 2010, `source(name)` the text of a registered module,
--- `is_over()` whether a limit of the call is exceeded, `spend(count)` counts instructions.
+-- `is_over()` whether a limit of the call is exceeded, `spend(count)` counts instructions, `search(text, pattern, from,
+-- is_plain, before)` looks for a pattern and counts its steps, and `bytes_*` read and write buffers.
 local host = ...
 
-local error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tostring =
-    error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tostring
+local error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tonumber, tostring =
+    error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tonumber, tostring
 local raw_type, raw_pcall, raw_xpcall = type, pcall, xpcall
 local concat, raw_move, format, rep, tointeger = table.concat, table.move, string.format, string.rep, math.tointeger
 
@@ -358,6 +359,69 @@ GeoJson.__index = function() return nil end
 GeoJson.__newindex = function() error("GeoJSON cannot be changed: make another by geojson(text)", 2) end
 geojson = setmetatable({}, { __call = function(_, text) return object(GeoJson, tostring(text)) end })
 
+-- Buffers, read and written by strings.
+
+local function written(name, set)
+    bytes["set_" .. name] = set
+    bytes["append_" .. name] = function(b, ...) return set(b, #b + 1, ...) end
+end
+
+bytes = setmetatable({
+    size = function(b) return #b end,
+    get_type = host.bytes_kind,
+    set_type = function(b, kind)
+        local is_kind = kind > 0 and kind < 256
+        if is_kind then host.bytes_set_kind(b, kind) end
+        return is_kind
+    end,
+    set_size = function(b, size) return size >= 0 and size <= host.bytes_room(b) end,
+    get_string = host.bytes_get,
+    get_bytes = function(b, at, len)
+        local text = host.bytes_get(b, at, len)
+        return text and host.bytes_of(text)
+    end,
+    -- A number, and the bytes that it takes: seven bits each, the low ones first; the high bit says that more follow.
+    get_var_int = function(b, at)
+        local value = 0
+        for more = 0, 4 do
+            local byte = b[at + more]
+            if not byte then break end
+            value = value | (byte & 0x7f) << 7 * more
+            if byte < 0x80 then return value, more + 1 end
+        end
+        return 0, 0
+    end,
+}, { __call = function(_, capacity) return host.bytes_of("", capacity or 0) end })
+written("string", host.bytes_set)
+written("bytes", function(b, at, other, len)
+    local size = #other
+    if not len or len > size then len = size end
+    return host.bytes_set(b, at, len > 0 and host.bytes_get(other, 1, len) or "")
+end)
+written("var_int", function(b, at, value)
+    local left, text = value & 0xffffffff, ""
+    while left >= 0x80 do
+        text, left = text .. string.char(left & 0x7f | 0x80), left >> 7
+    end
+    text = text .. string.char(left)
+    return host.bytes_set(b, at, text) and #text or 0
+end)
+for name, form in next, {
+    byte = "B", int16 = ">i2", int16_be = ">i2", int16_le = "<i2", int32 = ">i4", int32_be = ">i4", int32_le = "<i4",
+    int64 = ">i8", int64_be = ">i8", int64_le = "<i8",
+} do
+    local pack, unpack, size = string.pack, string.unpack, string.packsize(form)
+    bytes["get_" .. name] = function(b, at)
+        local text = host.bytes_get(b, at, size)
+        return text and (unpack(form, text))
+    end
+    -- A number that does not fit is not written.
+    written(name, function(b, at, value)
+        local fits, text = raw_pcall(pack, form, value)
+        return fits and host.bytes_set(b, at, text)
+    end)
+end
+
 function putX(value) return tostring(value) end
 
 function math.sum(a, b) return a + b end
@@ -609,6 +673,125 @@ function string.rep(text, count, separator)
     -- Bytes are copied many at once.
     spend((tointeger(count) or 0) * length // 64)
     return rep(text, count, separator)
+end
+local raw_find, raw_gsub = string.find, string.gsub
+for _, name in ipairs { "format", "lower", "pack", "reverse", "sub", "upper" } do
+    local f = string[name]
+    string[name] = function(...)
+        local is_made, made = raw_pcall(f, ...)
+        -- The line of the caller.
+        if not is_made then error((raw_gsub(made, "'%?'", "'" .. name .. "'")), 2) end
+        spend(#made // 16)
+        return made
+    end
+end
+
+-- Functions of patterns. A search without a match returns nil, and for a malformed pattern why.
+
+local sub = string.sub
+
+local function subject(text, name)
+    if raw_type(text) == "number" then return tostring(text) end
+    if raw_type(text) ~= "string" then
+        error(format("bad argument to '%s' (string expected, got %s)", name, type(text)), 3)
+    end
+    return text
+end
+
+local function beginning(text, init)
+    init = tointeger(init or 1) or error("bad argument (integer expected)", 3)
+    if init < 0 then init = #text + init + 1 end
+    return init < 1 and 1 or init
+end
+
+local function found(from, to, ...)
+    if not from and to then error(to, 2) end
+    return from, to, ...
+end
+
+local function captured(text, from, to, ...)
+    if not from then
+        if to then error(to, 2) end
+        return nil
+    end
+    if select("#", ...) == 0 then return sub(text, from, to) end
+    return ...
+end
+
+function string.find(text, pattern, init, is_plain)
+    text, pattern = subject(text, "find"), subject(pattern, "find")
+    return found(host.search(text, pattern, beginning(text, init), is_plain))
+end
+
+function string.match(text, pattern, init)
+    text, pattern = subject(text, "match"), subject(pattern, "match")
+    return captured(text, host.search(text, pattern, beginning(text, init)))
+end
+
+function string.gmatch(text, pattern, init)
+    text, pattern = subject(text, "gmatch"), subject(pattern, "gmatch")
+    -- Nothing is anchored here.
+    if sub(pattern, 1, 1) == "^" then pattern = "%" .. pattern end
+    local at, before = beginning(text, init), nil
+    local function step(from, to, ...)
+        if not from then
+            at = #text + 2
+            if to then error(to, 2) end
+            return nil
+        end
+        at, before = to + 1, to
+        return captured(text, from, to, ...)
+    end
+    return function() return step(host.search(text, pattern, at, false, before)) end
+end
+
+-- The text that takes the place of a match: for a string, with its captures filled in.
+local function replacement(with, text, from, to, ...)
+    local kind, made = raw_type(with)
+    if kind == "table" then
+        made = with[(captured(text, from, to, ...))]
+    elseif kind == "function" then
+        made = with(captured(text, from, to, ...))
+    elseif not raw_find(with, "%", 1, true) then
+        return with
+    else
+        local captures, is_wrong = { captured(text, from, to, ...) }, false
+        spend(#with // 16)
+        made = raw_gsub(with, "%%(.?)", function(name)
+            if name == "%" then return "%" end
+            if name == "0" then return sub(text, from, to) end
+            is_wrong = is_wrong or not captures[tonumber(name)]
+            return captures[tonumber(name)]
+        end)
+        if is_wrong then error("invalid use of '%' in replacement string", 4) end
+        return made
+    end
+    if not made then return sub(text, from, to) end
+    if raw_type(made) ~= "string" and raw_type(made) ~= "number" then
+        error(format("invalid replacement value (a %s)", type(made)), 4)
+    end
+    return made
+end
+
+function string.gsub(text, pattern, with, most)
+    text, pattern = subject(text, "gsub"), subject(pattern, "gsub")
+    if raw_type(with) ~= "table" and raw_type(with) ~= "function" then with = subject(with, "gsub") end
+    local parts, count, at, before = {}, 0, 1, nil
+    local is_anchored = sub(pattern, 1, 1) == "^"
+    local function step(from, ...)
+        if not from then
+            if ... then error(..., 3) end
+            return false
+        end
+        parts[2 * count + 1] = sub(text, at, from - 1)
+        parts[2 * count + 2] = replacement(with, text, from, ...)
+        count, before = count + 1, (...)
+        at = before + 1
+        return not is_anchored
+    end
+    while (not most or count < most) and step(host.search(text, pattern, at, false, before)) do end
+    parts[2 * count + 1] = sub(text, at)
+    return table.concat(parts), count
 end
 
 for _, gone in ipairs { "load", "loadstring", "loadfile", "dofile", "collectgarbage" } do _G[gone] = nil end

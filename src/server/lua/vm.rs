@@ -11,7 +11,8 @@ use mlua::{
 
 use super::bytes::{self, Bytes};
 use super::convert::Objects;
-use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX, too_large};
+use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX, limit_of, too_large};
+use super::pattern::search;
 use crate::Value;
 use crate::server::function_call::{FunctionCall, FunctionChange, FunctionResult, RecordInput};
 use crate::server::modules::Modules;
@@ -43,9 +44,10 @@ impl Vm {
         modules: &Arc<Modules>,
         file: &str,
         ends: Instant,
+        now_ms: u64,
     ) -> std::result::Result<Self, String> {
         let limit = Arc::new(Limit::default());
-        limit.begin(ends);
+        limit.begin(ends, Some(now_ms));
         Self::load(modules, file, &limit).map_err(|error| text_of(&error, &limit))
     }
 
@@ -56,8 +58,8 @@ impl Vm {
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
         lua.set_app_data(Arc::clone(limit));
         keep_clock_only(&lua)?;
-        lua.globals().raw_set("bytes", bytes::library(&lua)?)?;
         let host = lua.create_table()?;
+        bytes::fill(&lua, &host)?;
         let prelude: Table = lua.load(PRELUDE).set_name("=prelude").call(host.clone())?;
         let objects = Objects {
             new_list: prelude.raw_get("new_list")?,
@@ -65,7 +67,7 @@ impl Vm {
             geojson: prelude.raw_get("geojson")?,
             open: prelude.raw_get("open")?,
         };
-        fill_host(&lua, &host, &objects, limit, modules)?;
+        fill_host(&lua, &host, &objects, modules)?;
         let hooked = Arc::clone(limit);
         lua.set_global_hook(
             HookTriggers::new().every_nth_instruction(CHECK_EVERY),
@@ -156,10 +158,7 @@ impl Vm {
         now_ms: Option<u64>,
         run: impl FnOnce() -> Result<R>,
     ) -> std::result::Result<R, String> {
-        self.limit.begin(ends);
-        if let Some(now_ms) = now_ms {
-            self.limit.now_ms.store(now_ms, Ordering::Relaxed);
-        }
+        self.limit.begin(ends, now_ms);
         let result = run().map_err(|error| text_of(&error, &self.limit));
         // A function that caught the end of its time has not done its work.
         match self.limit.over() {
@@ -278,13 +277,7 @@ fn keep_clock_only(lua: &Lua) -> Result<()> {
 }
 
 /// The functions that the prelude asks of the server.
-fn fill_host(
-    lua: &Lua,
-    host: &Table,
-    objects: &Objects,
-    limit: &Arc<Limit>,
-    modules: &Arc<Modules>,
-) -> Result<()> {
+fn fill_host(lua: &Lua, host: &Table, objects: &Objects, modules: &Arc<Modules>) -> Result<()> {
     let set = |name: &str, function: Result<Function>| host.raw_set(name, function?);
     let freezer = objects.clone();
     let freeze = move |lua: &Lua, (value, bin): (mlua::Value, String)| {
@@ -318,15 +311,13 @@ fn fill_host(
         Ok(())
     };
     set("log", lua.create_function(log))?;
-    let clock = Arc::clone(limit);
-    let now = move |_: &Lua, ()| Ok(clock.now_ms.load(Ordering::Relaxed));
+    let now = |lua: &Lua, ()| Ok(limit_of(lua)?.now_ms.load(Ordering::Relaxed));
     set("now", lua.create_function(now))?;
-    let worked = Arc::clone(limit);
-    let spend = move |_: &Lua, count: u64| worked.check(count).map_err(mlua::Error::runtime);
+    let spend = |lua: &Lua, count| limit_of(lua)?.check(count).map_err(mlua::Error::runtime);
     set("spend", lua.create_function(spend))?;
-    let watched = Arc::clone(limit);
-    let is_over = move |_: &Lua, ()| Ok(watched.over().is_some());
+    let is_over = |lua: &Lua, ()| Ok(limit_of(lua)?.over().is_some());
     set("is_over", lua.create_function(is_over))?;
+    set("search", lua.create_function(search))?;
     let modules = Arc::clone(modules);
     let source = move |lua: &Lua, name: String| {
         let text = modules.text(&name);
@@ -371,6 +362,9 @@ fn plain(error: &mlua::Error) -> String {
             return plain(cause);
         }
         mlua::Error::MemoryError(_) => return too_large(),
+        mlua::Error::RuntimeError(text) if text.contains("not enough memory") => {
+            return too_large();
+        }
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
             text.clone()
         }
