@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use super::command::CommandRefusal;
-use super::function::RecordFunction;
+use super::function::{PlainRecord, RecordFunction};
 use super::function_call::FunctionCall;
 use super::result_code;
 use super::served::ServedNamespace;
@@ -39,7 +39,7 @@ impl BackgroundChange {
         digest: Digest,
         set: &str,
     ) -> Result<(), CommandRefusal> {
-        let address = &DigestAddress {
+        let address = DigestAddress {
             digest,
             set,
             key: None,
@@ -56,14 +56,15 @@ impl BackgroundChange {
                 };
                 alone((shared, served), &digest, || {
                     let ends = Instant::now() + CALL_TIME;
-                    let applied = function.apply(address, ends, |_| Ok(()));
+                    let record = &mut PlainRecord { served, address };
+                    let applied = function.apply(record, ends, |_| Ok(()));
                     applied.map(drop)
                 })
             }
             BackgroundChangeKind::Operations(operations, mode) => {
                 let checked = Checked::new(operations, *mode)?;
                 let mut ignored = OperationResults::default();
-                namespace.write_at(address, policy, &checked, &mut ignored)?;
+                namespace.write_at(&address, policy, &checked, &mut ignored)?;
                 Ok(())
             }
         }

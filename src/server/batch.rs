@@ -23,6 +23,7 @@ use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::security::Access;
 use super::shared::{ServerShared, TURN};
+use super::transaction::part::TransactionPart;
 use super::waiting::Requests;
 use crate::{Digest, Expression};
 
@@ -213,6 +214,7 @@ impl<'a> Batch<'a> {
         let code = match self.shared.namespace(name) {
             Some(served) => {
                 let command = RecordCommand {
+                    part: TransactionPart::of(&message),
                     message,
                     digest: row.digest,
                     filter: own.as_ref().or(self.filter.as_ref()),

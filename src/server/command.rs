@@ -10,6 +10,7 @@ use super::reply::WireResults;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
 use super::served::ServedNamespace;
+use super::transaction::part::TransactionPart;
 use crate::engine::{DigestAddress, ReadTouch, RemoteRecord, WriteOutcome, WriteRefusal};
 use crate::operation::{Checked, Mode};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
@@ -28,6 +29,8 @@ const TTL_DONT_UPDATE: u32 = u32::MAX - 1;
 #[derive(Clone, Copy)]
 pub(crate) struct RecordCommand<'a> {
     pub(crate) message: Message<'a>,
+    /// The role of the request in a transaction.
+    pub(crate) part: TransactionPart,
     pub(crate) digest: Digest,
     /// The filter: an expression that must be true of the record.
     pub(crate) filter: Option<&'a Expression>,

@@ -51,11 +51,7 @@ impl RecordCommand<'_> {
     /// Counts a request that was answered with this code.
     pub(crate) fn count(&self, code: u8) {
         let served = self.served;
-        if served
-            .transactions
-            .counters
-            .count(TransactionPart::of(&self.message), code)
-        {
+        if served.transactions.counters.count(self.part, code) {
             return;
         }
         served.counters.count(self.verb(), self.row.is_some(), code);
@@ -75,13 +71,13 @@ impl RecordCommand<'_> {
             return Err(result_code::FORBIDDEN.into());
         }
         if let Some(community) = &self.served.community {
-            community.check(&self.message)?;
+            community.check(self)?;
             return request.answer_single(reply);
         }
-        match TransactionPart::of(&self.message) {
+        match self.part {
             TransactionPart::None => {}
             TransactionPart::Monitor => return request.answer_monitor(reply),
-            part => return request.answer_member(part, reply),
+            _ => return request.answer_member(reply),
         }
         if self.verb() != Verb::Read {
             request.check_unlocked(None)?;

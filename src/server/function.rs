@@ -6,7 +6,7 @@ use tokio::task::block_in_place;
 
 use super::command::{CommandAnswer, CommandRefusal, RecordRequest, expiration, found, wrote};
 use super::counters::{FunctionEffect, FunctionEffects};
-use super::function_call::{FunctionCall, FunctionChange, RecordInput, key_value};
+use super::function_call::{FunctionCall, FunctionChange, RecordInput};
 use super::memory_budget::NoRoom;
 use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
@@ -14,7 +14,7 @@ use super::served::ServedNamespace;
 use crate::engine::{DigestAddress, ReadTouch};
 use crate::operation::{Checked, Mode, OperationResults, operations};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
-use crate::record::{Bins, Metadata};
+use crate::record::Metadata;
 use crate::value::{ParticleType, write_answer};
 use crate::{Error, Value, WritePolicy};
 
@@ -33,14 +33,56 @@ pub(crate) struct RecordFunction<'a> {
 }
 
 /// The value that a function returned, in its stored form, and the head of the answer.
-type Applied = (ParticleType, Vec<u8>, AnswerHeader);
+pub(crate) type Applied = (ParticleType, Vec<u8>, AnswerHeader);
+
+/// A record that a function is called for.
+pub(crate) trait CalledRecord {
+    fn read(&mut self) -> Result<RecordInput, CommandRefusal>;
+    fn write(&mut self, policy: &WritePolicy, operations: &Checked<'_>) -> CommandAnswer;
+    fn delete(&mut self, policy: &WritePolicy) -> CommandAnswer;
+}
+
+/// A record outside of transactions.
+pub(crate) struct PlainRecord<'a> {
+    pub(crate) served: &'a ServedNamespace,
+    pub(crate) address: DigestAddress<'a>,
+}
+
+impl CalledRecord for PlainRecord<'_> {
+    fn read(&mut self) -> Result<RecordInput, CommandRefusal> {
+        let (namespace, address) = (&self.served.namespace, &self.address);
+        let read = namespace.read_at(address, ReadTouch::Never, |record| {
+            RecordInput::of_address(namespace, record, address)
+        });
+        RecordInput::found_or_absent(namespace, address, read)
+    }
+
+    fn write(&mut self, policy: &WritePolicy, operations: &Checked<'_>) -> CommandAnswer {
+        let (served, address) = (self.served, &self.address);
+        served.keeping_deleted(&address.digest, || {
+            let ignored = &mut OperationResults::default();
+            let outcome = served
+                .namespace
+                .write_at(address, policy, operations, ignored)?;
+            Ok(wrote(&outcome))
+        })
+    }
+
+    fn delete(&mut self, policy: &WritePolicy) -> CommandAnswer {
+        let (served, address) = (self.served, &self.address);
+        served.keeping_deleted(&address.digest, || {
+            served.namespace.delete_at(address, policy)?;
+            Ok(AnswerHeader::default())
+        })
+    }
+}
 
 impl RecordFunction<'_> {
     /// Calls the function, and writes its change to the record: all of it or nothing. If another writer has come
     /// between, calls it again for the record as that has left it.
     pub(crate) fn apply(
         &self,
-        address: &DigestAddress<'_>,
+        called: &mut impl CalledRecord,
         ends: Instant,
         mut reserve: impl FnMut(usize) -> Result<(), NoRoom>,
     ) -> Result<Applied, CommandRefusal> {
@@ -48,7 +90,7 @@ impl RecordFunction<'_> {
         let running = self.served.calls.enter(CALLS_MAX);
         let _running = running.ok_or(CommandRefusal::Code(result_code::OVERLOAD))?;
         loop {
-            let record = self.read(address)?;
+            let record = called.read()?;
             let met = record.metadata;
             // It may take long: another thread serves the connections of this one meanwhile.
             let result = block_in_place(|| functions.call(self.call, record, ends));
@@ -66,7 +108,7 @@ impl RecordFunction<'_> {
             let kind = write_answer(&result, &mut value).map_err(Error::from)?;
             reserve(value.len() + VALUE_HEAD_BYTES)
                 .map_err(|NoRoom| CommandRefusal::Code(result_code::OVERLOAD))?;
-            match self.write(address, met.as_ref(), change) {
+            match self.write(called, met.as_ref(), change) {
                 Ok(answer) => {
                     self.effects.add(effect as usize, 1);
                     return Ok((kind, value, answer));
@@ -77,41 +119,19 @@ impl RecordFunction<'_> {
         }
     }
 
-    fn read(&self, address: &DigestAddress<'_>) -> Result<RecordInput, CommandRefusal> {
-        let namespace = &self.served.namespace;
-        let read = namespace.read_at(address, ReadTouch::Never, |record| {
-            let set = namespace.set_name_or(record.set_id(), address.set);
-            RecordInput::of(namespace, record, address.digest, &set)
-        });
-        match read {
-            Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok(RecordInput {
-                bins: Bins::new(),
-                metadata: None,
-                key: address.key.and_then(key_value),
-                set: address.set.to_owned(),
-                digest: address.digest,
-                bytes: 0,
-                now_ms: namespace.now_ms(),
-            }),
-            read => Ok(read?),
-        }
-    }
-
     fn write(
         &self,
-        address: &DigestAddress<'_>,
+        called: &mut impl CalledRecord,
         met: Option<&Metadata>,
         change: FunctionChange,
-    ) -> Result<AnswerHeader, CommandRefusal> {
-        let served = self.served;
-        if matches!(change, FunctionChange::None) {
-            return Ok(met.map(found).unwrap_or_default());
-        }
+    ) -> CommandAnswer {
         let generation = met.map_or(GenerationPolicy::None, |met| {
             GenerationPolicy::ExpectEqual(met.generation.into())
         });
         let policy = self.policy.clone().generation(generation);
-        served.keeping_deleted(&address.digest, || match change {
+        match change {
+            FunctionChange::None => Ok(met.map(found).unwrap_or_default()),
+            FunctionChange::Remove => called.delete(&policy),
             FunctionChange::Write {
                 is_new,
                 is_emptied,
@@ -133,39 +153,39 @@ impl RecordFunction<'_> {
                 };
                 let mut policy = policy.record_exists_action(action);
                 if let Some(seconds) = time_to_live {
-                    policy = policy.expiration(expiration(seconds, served)?);
+                    policy = policy.expiration(expiration(seconds, self.served)?);
                 }
-                let checked = Checked::new(&writes, Mode::empty())?;
-                let mut ignored = OperationResults::default();
-                let outcome =
-                    served
-                        .namespace
-                        .write_at(address, &policy, &checked, &mut ignored)?;
-                Ok(wrote(&outcome))
+                called.write(&policy, &Checked::new(&writes, Mode::empty())?)
             }
-            FunctionChange::None | FunctionChange::Remove => {
-                served.namespace.delete_at(address, &policy)?;
-                Ok(AnswerHeader::default())
-            }
-        })
+        }
     }
 }
 
 impl RecordRequest<'_> {
     /// Calls a function for the record.
     pub(crate) fn apply(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        let record = &mut PlainRecord {
+            served: self.command.served,
+            address: self.address,
+        };
+        let (kind, value, answer) = self.apply_to(record, reply)?;
+        reply.bin(b"SUCCESS", kind, &value)?;
+        Ok(answer)
+    }
+
+    pub(crate) fn apply_to(
+        &self,
+        record: &mut impl CalledRecord,
+        reply: &mut MessageReply<'_, '_>,
+    ) -> Result<Applied, CommandRefusal> {
         let (command, served) = (self.command, self.command.served);
-        let call = FunctionCall::of(&command.message.fields)?;
         let function = RecordFunction {
             served,
-            call: &call,
+            call: &FunctionCall::of(&command.message.fields)?,
             policy: &command.policy()?,
             effects: &served.counters.origin(command.row.is_some()).effects,
         };
         let ends = Instant::now() + command.timeout();
-        let reserve = |bytes| reply.reserve(bytes);
-        let (kind, value, answer) = function.apply(&self.address, ends, reserve)?;
-        reply.bin(b"SUCCESS", kind, &value)?;
-        Ok(answer)
+        function.apply(record, ends, |bytes| reply.reserve(bytes))
     }
 }

@@ -3,12 +3,13 @@
 
 use std::time::Instant;
 
+use super::command::CommandRefusal;
 use super::fields::{Field, Fields};
 use super::result_code;
-use crate::engine::RemoteRecord;
+use crate::engine::{DigestAddress, RemoteRecord, WriteRefusal};
 use crate::record::{Bins, Metadata};
 use crate::value::{EncodePurpose, List, normalize_element};
-use crate::{Digest, Key, Namespace, Value, shard};
+use crate::{Digest, Error, Key, Namespace, Value, shard};
 
 /// A function that a client calls.
 pub(crate) struct FunctionCall {
@@ -107,9 +108,39 @@ impl RecordInput {
             now_ms: namespace.now_ms(),
         })
     }
+
+    /// The record that was found at an address.
+    pub(crate) fn of_address(
+        namespace: &Namespace,
+        record: &RemoteRecord<'_>,
+        address: &DigestAddress<'_>,
+    ) -> crate::Result<Self> {
+        let set = namespace.set_name_or(record.set_id(), address.set);
+        Self::of(namespace, record, address.digest, &set)
+    }
+
+    /// What was read at an address, or that there is no record.
+    pub(crate) fn found_or_absent(
+        namespace: &Namespace,
+        address: &DigestAddress<'_>,
+        read: Result<Self, WriteRefusal>,
+    ) -> Result<Self, CommandRefusal> {
+        match read {
+            Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok(Self {
+                bins: Bins::new(),
+                metadata: None,
+                key: address.key.and_then(key_value),
+                set: address.set.to_owned(),
+                digest: address.digest,
+                bytes: 0,
+                now_ms: namespace.now_ms(),
+            }),
+            read => Ok(read?),
+        }
+    }
 }
 
 /// A user key as a value.
-pub(crate) fn key_value(stored: &[u8]) -> Option<Value> {
+fn key_value(stored: &[u8]) -> Option<Value> {
     Key::from_stored(stored).ok().as_ref().map(shard::key_value)
 }

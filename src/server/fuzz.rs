@@ -15,6 +15,7 @@ use super::query::{self, QueryStep};
 use super::response_buffer::ResponseBuffer;
 use super::security::{Access, Security, SecurityOptions};
 use super::shared::ServerShared;
+use super::transaction::part::TransactionPart;
 use crate::{Digest, Expression, Result, Store};
 
 /// A server without a listener.
@@ -124,6 +125,7 @@ impl FuzzTarget {
         let filter = fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
         let command = RecordCommand {
+            part: TransactionPart::of(&message),
             message,
             digest: Digest::new(digest.try_into().ok()?),
             filter: filter.as_ref(),

@@ -257,6 +257,7 @@ mod tests {
     use super::super::config::ServerConfig;
     use super::super::fields::write_field;
     use super::super::message::Message;
+    use super::super::transaction::part::TransactionPart;
     use super::*;
     use crate::record::KeyHash;
     use crate::{Key, Store};
@@ -288,6 +289,7 @@ mod tests {
     fn command<'a>(body: &'a [u8], served: &'a ServedNamespace) -> RecordCommand<'a> {
         RecordCommand {
             message: Message::parse(body).unwrap(),
+            part: TransactionPart::None,
             digest: digest(),
             filter: None,
             row: None,

@@ -397,7 +397,7 @@ fn functions_and_writers_of_the_process_lose_no_change_of_each_other() {
 }
 
 #[test]
-fn rows_of_a_batch_call_functions_and_transactions_refuse_them() {
+fn rows_of_a_batch_call_functions() {
     let (running, mut wire) =
         served("function add(rec, n) rec.i = rec.i + n aerospike:update(rec) return rec.i end");
     let demo = running
@@ -418,9 +418,6 @@ fn rows_of_a_batch_call_functions_and_transactions_refuse_them() {
     assert_eq!((rows[0].int("SUCCESS"), rows[2].int("SUCCESS")), (11, 13));
     assert!(failure(&rows[1]).contains("arithmetic"), "{:?}", rows[1]);
     let mut transaction = transaction::Txn::new(7);
-    transaction.announce(&mut wire, &[1]);
-    let inside = transaction.inside(call(1, "m.add", &[1.into()]));
-    assert_eq!(wire.ask(&inside).code, 16);
 }
 
 #[test]

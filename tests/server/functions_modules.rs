@@ -7,6 +7,7 @@ use spikelet::server::Server;
 use spikelet::{NamespaceConfig, Store};
 
 use crate::functions::*;
+use crate::server_client::transaction::*;
 use crate::server_client::*;
 
 #[test]
@@ -85,4 +86,59 @@ fn a_module_knows_the_time_while_it_is_loaded() {
     let loaded = wire.ask(&call(1, "m.since", &[])).int("SUCCESS") as u64;
     let age = loaded.checked_sub(written.metadata().last_update_ms);
     assert!(age.is_some_and(|age| age < 3_600_000), "{loaded}");
+}
+
+#[test]
+fn a_function_in_a_transaction_sees_its_writes_and_is_committed_with_them() {
+    let (_running, mut wire) = served(
+        "function add(rec, n) rec.i = rec.i + n aerospike:update(rec) return rec.i end
+         function look(rec) return rec.i end
+         function make(rec, n) rec.i = n return aerospike:create(rec) end
+         function drop(rec) return aerospike:remove(rec) end",
+    );
+    wire.ask(&Message::put(1, "i", 1));
+    wire.ask(&Message::put(3, "i", 3));
+    let mut txn = Txn::new(7);
+    // One that changes nothing is a read: the commit looks at the record again.
+    let looks = call(3, "m.look", &[]);
+    assert_eq!(txn.write(&mut wire, 3, looks.clone()).int("SUCCESS"), 3);
+    assert_eq!(txn.reads.len(), 1);
+    let adds = call(1, "m.add", &[10.into()]);
+    for sum in [11, 21] {
+        assert_eq!(txn.write(&mut wire, 1, adds.clone()).int("SUCCESS"), sum);
+    }
+    assert_eq!(
+        txn.write(&mut wire, 2, call(2, "m.make", &[5.into()])).code,
+        0
+    );
+    assert_eq!(txn.get(&mut wire, 2).int("i"), 5);
+    assert_eq!(txn.write(&mut wire, 3, call(3, "m.drop", &[])).code, 0);
+    assert_eq!(txn.get(&mut wire, 3).code, 2);
+    // Others see nothing of it, and do not call functions for its records.
+    assert_eq!(wire.ask(&Message::get(1)).int("i"), 1);
+    assert_eq!(wire.ask(&adds).code, BLOCKED);
+    let other = Txn::new(8);
+    assert_eq!(wire.ask(&other.inside(looks)).code, BLOCKED);
+    assert_eq!(txn.commit(&mut wire), 0);
+    let answer = wire.ask(&Message::get(1));
+    assert_eq!((answer.int("i"), answer.generation), (21, 4));
+    assert_eq!(wire.ask(&Message::get(2)).int("i"), 5);
+    assert_eq!(wire.ask(&Message::get(3)).code, 2);
+}
+
+#[test]
+fn a_function_in_a_transaction_is_undone_with_it_and_not_called_for_a_record_that_has_changed() {
+    let (_running, mut wire) =
+        served("function add(rec, n) rec.i = rec.i + n aerospike:update(rec) return rec.i end");
+    wire.ask(&Message::put(1, "i", 1));
+    wire.ask(&Message::put(2, "i", 2));
+    let mut txn = Txn::new(7);
+    let adds = |key| call(key, "m.add", &[10.into()]);
+    assert_eq!(txn.get(&mut wire, 2).int("i"), 2);
+    wire.ask(&Message::put(2, "i", 3));
+    assert_eq!(txn.write(&mut wire, 2, adds(2)).code, MISMATCH);
+    assert_eq!(txn.write(&mut wire, 1, adds(1)).int("SUCCESS"), 11);
+    txn.abort(&mut wire);
+    assert_eq!(wire.ask(&Message::get(1)).int("i"), 1);
+    assert_eq!(wire.ask(&adds(1)).int("SUCCESS"), 11);
 }

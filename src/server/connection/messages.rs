@@ -15,6 +15,7 @@ use crate::server::query::{self, QueryStep};
 use crate::server::reply::AnswerHeader;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
+use crate::server::transaction::part::TransactionPart;
 use crate::server::waiting::Requests;
 use crate::stats::OperationKind;
 use crate::{Digest, Expression};
@@ -68,6 +69,7 @@ impl Connection<'_> {
         let filter = message.fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
         let command = RecordCommand {
+            part: TransactionPart::of(&message),
             message,
             digest,
             filter: filter.as_ref(),

@@ -3,11 +3,13 @@
 use std::num::NonZeroU64;
 
 use super::part::{TransactionPart, transaction_of, version_bytes, version_of};
-use super::table::{KnownTransaction, OpenTransaction, TransactionState};
-use crate::engine::{Before, Provisional, ProvisionalWrite, WriteRefusal};
-use crate::operation::Checked;
+use super::table::{OpenTransaction, TransactionState};
+use crate::engine::{Before, Provisional, ProvisionalWrite, RemoteRecord, WriteRefusal};
+use crate::operation::{Checked, OperationResults};
 use crate::server::command::{CommandAnswer, CommandRefusal, RecordRequest, found, wrote};
 use crate::server::fields::Field;
+use crate::server::function::CalledRecord;
+use crate::server::function_call::RecordInput;
 use crate::server::message::{Info1, Info4, Verb};
 use crate::server::operation::operations_of;
 use crate::server::reply::{AnswerHeader, MessageReply};
@@ -16,33 +18,23 @@ use crate::{Digest, WritePolicy};
 
 impl RecordRequest<'_> {
     /// Answers a request of a transaction about a record.
-    pub(crate) fn answer_member(
-        &self,
-        part: TransactionPart,
-        reply: &mut MessageReply<'_, '_>,
-    ) -> CommandAnswer {
-        if part == TransactionPart::Verify {
+    pub(crate) fn answer_member(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        let command = self.command;
+        if command.part == TransactionPart::Verify {
             return self.verify();
         }
-        let command = self.command;
         let transaction = transaction_of(&command.message.fields)?;
-        if matches!(
-            part,
-            TransactionPart::RollForward | TransactionPart::RollBack
-        ) {
-            return self.roll(part, &transaction);
+        if command.part != TransactionPart::Member {
+            return self.roll(&transaction);
         }
         match command.verb() {
             Verb::Read if command.message.head.info1.contains(Info1::READ) => {
                 self.read_member(&transaction, reply)
             }
             Verb::Read => Err(result_code::PARAMETER.into()),
-            Verb::Function => {
-                self.check_unlocked(Some(&transaction))?;
-                Err(result_code::UNSUPPORTED.into())
-            }
+            Verb::Function => self.apply_member(transaction, reply),
             Verb::Write => self.write_member(&transaction, reply),
-            Verb::Delete => self.delete_member(&transaction),
+            Verb::Delete => self.delete_provisional(&transaction, &command.delete_policy()),
         }
     }
 
@@ -59,15 +51,15 @@ impl RecordRequest<'_> {
     /// it.
     fn read_member(&self, transaction: &Digest, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let namespace = &self.command.served.namespace;
-        let known = self.command.served.transactions.find(transaction);
-        if let KnownTransaction::Open(open) = &known
-            && let Some(state) = open.state()
-            && let Some(write) = state.write_of(&self.address.digest)
-        {
-            let read = namespace.read_provisional(write, &self.address, |record| {
+        let transactions = &self.command.served.transactions;
+        let own = transactions.with_open(transaction, |_, state| {
+            let write = state.write_of(&self.address.digest)?;
+            Some(namespace.read_provisional(write, &self.address, |record| {
                 self.read_record(record, reply)
-            })?;
-            return Ok(found(&read));
+            }))
+        });
+        if let Ok(Some(read)) = own {
+            return Ok(found(&read?));
         }
         self.check_unlocked(Some(transaction))?;
         let (stamp, read) = namespace.read_stamped(&self.address, |record, stamp| {
@@ -99,13 +91,27 @@ impl RecordRequest<'_> {
         Ok(wrote(&outcome))
     }
 
-    fn delete_member(&self, transaction: &Digest) -> CommandAnswer {
-        let policy = self.command.delete_policy();
-        self.change(transaction, &policy, |write| {
+    fn delete_provisional(&self, transaction: &Digest, policy: &WritePolicy) -> CommandAnswer {
+        self.change(transaction, policy, |write| {
             let deleted = self.command.served.namespace.delete_provisional(write)?;
             Ok((deleted, ()))
         })?;
         Ok(AnswerHeader::code(result_code::OK))
+    }
+
+    /// Calls a function for the record, and keeps its change for the transaction. A call that changes nothing is a read.
+    fn apply_member(&self, transaction: Digest, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
+        let mut record = MemberRecord {
+            request: self,
+            transaction,
+            read: None,
+        };
+        let (kind, value, answer) = self.apply_to(&mut record, reply)?;
+        if let Some(stamp) = record.read {
+            tell_version(reply, stamp);
+        }
+        reply.bin(b"SUCCESS", kind, &value)?;
+        Ok(answer)
     }
 
     /// Keeps the version of a record that `make` returns, and locks the record for the transaction. Returns the second
@@ -119,19 +125,17 @@ impl RecordRequest<'_> {
         let transactions = &self.command.served.transactions;
         // Another transaction's lock is reported before this one's end.
         self.check_unlocked(Some(transaction))?;
-        let KnownTransaction::Open(open) = transactions.find(transaction) else {
-            return Err(EXPIRED);
-        };
-        let mut state = open.state().ok_or(EXPIRED)?;
-        let write = ProvisionalWrite {
-            address: self.address,
-            policy,
-            before: self.before(&open, &state)?,
-        };
-        let (kept, outcome) = make(&write)?;
-        let kept_for = (&*open, &mut *state);
-        transactions.keep(kept_for, self.address.digest, kept)?;
-        Ok(outcome)
+        let changed = transactions.with_open(transaction, |open, state| {
+            let write = ProvisionalWrite {
+                address: self.address,
+                policy,
+                before: self.before(open, state)?,
+            };
+            let (kept, outcome) = make(&write)?;
+            transactions.keep((open, state), self.address.digest, kept)?;
+            Ok(outcome)
+        });
+        changed.map_err(|_| EXPIRED)?
     }
 
     /// Returns the version that the transaction's write changes.
@@ -168,13 +172,11 @@ impl RecordRequest<'_> {
     }
 
     /// A commit has made all writes records by now, and an end has forgotten them: there is nothing to do then.
-    fn roll(&self, part: TransactionPart, transaction: &Digest) -> CommandAnswer {
+    fn roll(&self, transaction: &Digest) -> CommandAnswer {
         let (address, digest) = (&self.address, &self.address.digest);
         let served = self.command.served;
-        if let KnownTransaction::Open(open) = served.transactions.find(transaction)
-            && let Some(mut state) = open.state()
-        {
-            if part == TransactionPart::RollForward {
+        let rolled = served.transactions.with_open(transaction, |open, state| {
+            if self.command.part == TransactionPart::RollForward {
                 tracing::debug!(
                     "one record of a transaction that is not committed cannot be rolled forward"
                 );
@@ -191,9 +193,61 @@ impl RecordRequest<'_> {
                     .unwrap_or_default()
                     .unwrap_or(Ok(()))?,
             }
-            served.transactions.roll_back((&open, &mut state), digest);
-        }
-        Ok(AnswerHeader::code(result_code::OK))
+            served.transactions.roll_back((open, state), digest);
+            Ok(AnswerHeader::code(result_code::OK))
+        });
+        rolled.unwrap_or(Ok(AnswerHeader::code(result_code::OK)))
+    }
+}
+
+/// A record as its transaction sees it.
+struct MemberRecord<'r> {
+    request: &'r RecordRequest<'r>,
+    transaction: Digest,
+    /// The stamp of the version that was read, unless the transaction has written the record.
+    read: Option<u64>,
+}
+
+impl CalledRecord for MemberRecord<'_> {
+    fn read(&mut self) -> Result<RecordInput, CommandRefusal> {
+        let (request, address) = (self.request, &self.request.address);
+        let served = request.command.served;
+        let namespace = &served.namespace;
+        let take = |record: &RemoteRecord<'_>| RecordInput::of_address(namespace, record, address);
+        let transactions = &served.transactions;
+        let own = transactions.with_open(&self.transaction, |_, state| {
+            let write = state.write_of(&address.digest)?;
+            Some(namespace.read_provisional(write, address, take))
+        });
+        let read = match own {
+            Ok(Some(read)) => read,
+            _ => {
+                request.check_unlocked(Some(&self.transaction))?;
+                let (stamp, read) = namespace.read_stamped(address, |record, _| take(record));
+                let known = version_of(&request.command.message.fields)?;
+                if known.is_some() && known != stamp {
+                    return Err(result_code::MRT_VERSION_MISMATCH.into());
+                }
+                self.read = stamp.filter(|_| read.is_ok());
+                read
+            }
+        };
+        RecordInput::found_or_absent(namespace, address, read)
+    }
+
+    fn write(&mut self, policy: &WritePolicy, operations: &Checked<'_>) -> CommandAnswer {
+        let namespace = &self.request.command.served.namespace;
+        let ignored = &mut OperationResults::default();
+        let change =
+            |write: &ProvisionalWrite<'_>| namespace.write_provisional(write, operations, ignored);
+        let outcome = self.request.change(&self.transaction, policy, change)?;
+        self.read = None;
+        Ok(wrote(&outcome))
+    }
+
+    fn delete(&mut self, policy: &WritePolicy) -> CommandAnswer {
+        self.read = None;
+        self.request.delete_provisional(&self.transaction, policy)
     }
 }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 use super::member::EXPIRED;
 use super::part::{MONITOR_SET, monitor_digest};
 use super::table::{
-    DEFAULT_DURATION, KnownTransaction, MAX_DURATION, MAX_RECORDS, OpenTransaction, TransactionEnd,
-    TransactionState,
+    DEFAULT_DURATION, MAX_DURATION, MAX_RECORDS, OpenTransaction, TransactionEnd, TransactionState,
 };
 use crate::engine::{Before, Provisional, ProvisionalWrite, ReadTouch, RemoteRecord};
 use crate::operation::Checked;
@@ -81,21 +80,28 @@ impl RecordRequest<'_> {
         })
     }
 
-    fn known(&self) -> KnownTransaction {
-        let digest = &self.address.digest;
-        self.command.served.transactions.find(digest)
+    /// Lends the transaction, if it is open.
+    ///
+    /// # Errors
+    /// As for [`Transactions::with_open`](super::table::Transactions::with_open).
+    fn with_open<R>(
+        &self,
+        lend: impl FnOnce(&OpenTransaction, &mut TransactionState) -> R,
+    ) -> Result<R, Option<TransactionEnd>> {
+        let transactions = &self.command.served.transactions;
+        transactions.with_open(&self.address.digest, lend)
     }
 
     fn read_monitor(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        if let KnownTransaction::Open(open) = self.known()
-            && let Some(state) = open.state()
-        {
+        let read = self.with_open(|_, state| {
             let namespace = &self.command.served.namespace;
             let lend = |record: &RemoteRecord<'_>| self.read_record(record, reply);
-            let read = namespace.read_provisional(&state.monitor, &self.address, lend)?;
-            return Ok(found(&read));
+            namespace.read_provisional(&state.monitor, &self.address, lend)
+        });
+        match read {
+            Ok(read) => Ok(found(&read?)),
+            Err(_) => self.read(reply),
         }
-        self.read(reply)
     }
 
     /// Returns the monitor after the writes of a request.
@@ -130,23 +136,21 @@ impl RecordRequest<'_> {
             reply.field(Field::Deadline, &deadline.to_le_bytes());
         };
         let never = Expiration::Never;
-        match self.known() {
-            KnownTransaction::Open(_) if begins.is_some() => {
-                Err(result_code::MRT_MONITOR_EXISTS.into())
+        let operated = self.with_open(|open, state| {
+            if begins.is_some() {
+                return Err(result_code::MRT_MONITOR_EXISTS.into());
             }
-            KnownTransaction::Open(open) => {
-                let mut state = open.state().ok_or(EXPIRED)?;
-                tell_deadline(reply, open.deadline());
-                let (monitor, answer) = self.written(Some(&state.monitor), never, reply)?;
-                let kept = served.transactions.keep_monitor(&mut state, monitor);
-                kept.map(|()| answer).map_err(CommandRefusal::Code)
-            }
-            KnownTransaction::Ended(_) => Err(EXPIRED),
-            KnownTransaction::Nothing if self.is_committed()? => {
-                Err(result_code::MRT_COMMITTED.into())
-            }
-            KnownTransaction::Nothing if begins.is_none() => Err(EXPIRED),
-            KnownTransaction::Nothing => {
+            tell_deadline(reply, open.deadline());
+            let (monitor, answer) = self.written(Some(&state.monitor), never, reply)?;
+            let kept = served.transactions.keep_monitor(state, monitor);
+            kept.map(|()| answer).map_err(CommandRefusal::Code)
+        });
+        match operated {
+            Ok(answer) => answer,
+            Err(Some(_)) => Err(EXPIRED),
+            Err(None) if self.is_committed()? => Err(result_code::MRT_COMMITTED.into()),
+            Err(None) if begins.is_none() => Err(EXPIRED),
+            Err(None) => {
                 let duration = match self.command.message.head.ttl {
                     0 => DEFAULT_DURATION,
                     seconds => Duration::from_secs(u64::from(seconds)),
@@ -181,23 +185,16 @@ impl RecordRequest<'_> {
 
     /// Commits: makes all writes of the transaction records, at once.
     fn commit(&self, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
-        match self.known() {
-            KnownTransaction::Open(open) => {
-                if let Some(mut state) = open.state() {
-                    let expires = Expiration::After(COMMITTED_LIFE);
-                    let (monitor, answer) = self.written(Some(&state.monitor), expires, reply)?;
-                    return self.publish(&open, &mut state, &monitor).map(|()| answer);
-                }
-            }
-            KnownTransaction::Ended(TransactionEnd::Aborted) => {
-                return Err(result_code::MRT_ABORTED.into());
-            }
-            KnownTransaction::Ended(TransactionEnd::Closed) => return Err(EXPIRED),
-            KnownTransaction::Nothing => {}
-        }
-        match self.is_committed()? {
-            true => Err(result_code::MRT_COMMITTED.into()),
-            false => Err(EXPIRED),
+        let committed = self.with_open(|open, state| {
+            let expires = Expiration::After(COMMITTED_LIFE);
+            let (monitor, answer) = self.written(Some(&state.monitor), expires, reply)?;
+            self.publish(open, state, &monitor).map(|()| answer)
+        });
+        match committed {
+            Ok(answer) => answer,
+            Err(Some(TransactionEnd::Aborted)) => Err(result_code::MRT_ABORTED.into()),
+            Err(None) if self.is_committed()? => Err(result_code::MRT_COMMITTED.into()),
+            Err(Some(TransactionEnd::Closed) | None) => Err(EXPIRED),
         }
     }
 
@@ -234,27 +231,21 @@ impl RecordRequest<'_> {
     /// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed without its monitor.
     fn close(&self) -> CommandAnswer {
         let served = self.command.served;
-        match self.known() {
-            KnownTransaction::Open(open) => {
-                if let Some(mut state) = open.state() {
-                    let end = Some(TransactionEnd::Closed);
-                    served.transactions.end(&open, &mut state, end);
-                    return Ok(AnswerHeader::code(result_code::OK));
+        let closed = self.with_open(|open, state| {
+            let end = Some(TransactionEnd::Closed);
+            served.transactions.end(open, state, end);
+        });
+        match closed {
+            Ok(()) => {}
+            Err(Some(TransactionEnd::Closed)) => return Err(result_code::NOT_FOUND.into()),
+            Err(ended) => {
+                if ended.is_none() {
+                    let policy = WritePolicy::default();
+                    served.namespace.delete_at(&self.address, &policy)?;
                 }
-            }
-            KnownTransaction::Ended(TransactionEnd::Aborted) => {
                 served.transactions.note_closed(self.address.digest);
-                return Ok(AnswerHeader::code(result_code::OK));
             }
-            KnownTransaction::Ended(TransactionEnd::Closed) => {
-                return Err(result_code::NOT_FOUND.into());
-            }
-            KnownTransaction::Nothing => {}
         }
-        served
-            .namespace
-            .delete_at(&self.address, &WritePolicy::default())?;
-        served.transactions.note_closed(self.address.digest);
         Ok(AnswerHeader::code(result_code::OK))
     }
 }

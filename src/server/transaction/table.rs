@@ -43,15 +43,6 @@ pub(crate) enum TransactionEnd {
     Closed,
 }
 
-/// The table's answer about a transaction.
-#[derive(Clone)]
-pub(crate) enum KnownTransaction {
-    Open(Arc<OpenTransaction>),
-    Ended(TransactionEnd),
-    /// It has never begun, or was committed, or has ended long ago or before the server was started.
-    Nothing,
-}
-
 /// The transactions of a namespace.
 pub(crate) struct Transactions {
     namespace: Namespace,
@@ -99,12 +90,6 @@ impl OpenTransaction {
     pub(crate) fn deadline(&self) -> u32 {
         u32::try_from(self.deadline_ms.div_ceil(1000)).unwrap_or(u32::MAX)
     }
-
-    /// Locks and returns the transaction's writes; `None` if it has ended.
-    pub(crate) fn state(&self) -> Option<MutexGuard<'_, TransactionState>> {
-        let state = self.state.lock();
-        state.is_open.then_some(state)
-    }
 }
 
 impl TransactionState {
@@ -137,22 +122,30 @@ impl Transactions {
         }
     }
 
-    /// Looks up a transaction. It is rolled back first if its deadline has passed.
-    pub(crate) fn find(&self, monitor: &Digest) -> KnownTransaction {
-        let (open, ended) = {
-            let table = self.table.lock();
-            let open = table.open.get(monitor).map(Arc::clone);
-            (open, table.ended.get(monitor).copied())
-        };
-        match (open, ended) {
-            (Some(open), _) if open.is_over(self.namespace.now_ms()) => {
-                // It may have been committed while its state was waited for.
-                self.expire(&open, open.state());
-                self.find(monitor)
+    /// Lends an open transaction and its writes. It is rolled back first if its deadline has passed.
+    ///
+    /// # Errors
+    /// How the transaction has ended; `None`: it has never begun, or was committed, or has ended long ago or before the
+    /// server was started.
+    pub(crate) fn with_open<R>(
+        &self,
+        monitor: &Digest,
+        lend: impl FnOnce(&OpenTransaction, &mut TransactionState) -> R,
+    ) -> Result<R, Option<TransactionEnd>> {
+        loop {
+            let (open, ended) = {
+                let table = self.table.lock();
+                let open = table.open.get(monitor).map(Arc::clone);
+                (open, table.ended.get(monitor).copied())
+            };
+            let open = open.ok_or(ended)?;
+            let mut state = open.state.lock();
+            if open.is_over(self.namespace.now_ms()) {
+                self.expire(&open, Some(state));
+            } else if state.is_open {
+                return Ok(lend(&open, &mut state));
             }
-            (Some(open), _) => KnownTransaction::Open(open),
-            (None, Some(end)) => KnownTransaction::Ended(end),
-            (None, None) => KnownTransaction::Nothing,
+            // It has ended, perhaps while its state was waited for: the table knows how.
         }
     }
 
@@ -345,9 +338,7 @@ impl Drop for Transactions {
     fn drop(&mut self) {
         let all: Vec<_> = self.table.lock().open.drain().collect();
         for (_, open) in all {
-            if let Some(mut state) = open.state() {
-                self.end(&open, &mut state, None);
-            }
+            self.end(&open, &mut open.state.lock(), None);
         }
     }
 }
@@ -376,6 +367,9 @@ impl TransactionTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WritePolicy;
+    use crate::engine::{Before, DigestAddress, ProvisionalWrite};
+    use crate::operation::{Checked, Mode, OperationResults, operations};
 
     #[test]
     fn memory_is_taken_up_to_the_limit_and_given_back() {
@@ -387,6 +381,50 @@ mod tests {
         assert_eq!(transactions.take(0, 1), Err(result_code::OVERLOAD));
         assert_eq!(transactions.take(20, 10), Ok(()));
         assert_eq!(transactions.take(0, 10), Ok(()));
+    }
+
+    #[test]
+    fn who_waits_for_a_transaction_that_ends_learns_how_it_has_ended() {
+        let store = crate::Store::in_memory().unwrap();
+        let namespace = store.namespaces().remove(0);
+        let transactions = Transactions::new(namespace.clone());
+        let address = DigestAddress {
+            digest: Digest::new([1; 20]),
+            set: "",
+            key: None,
+            filter: None,
+        };
+        let write = ProvisionalWrite {
+            address,
+            policy: &WritePolicy::default(),
+            before: Before::Nothing,
+        };
+        let put = [operations::put("n", 1)];
+        let put = Checked::new(&put, Mode::empty()).unwrap();
+        let ignored = &mut OperationResults::default();
+        let monitor = namespace
+            .write_provisional(&write, &put, ignored)
+            .unwrap()
+            .0;
+        let deadline_ms = namespace.now_ms() + MAX_DURATION.as_millis() as u64;
+        transactions
+            .begin(address.digest, deadline_ms, monitor)
+            .unwrap();
+        let open = Arc::clone(&transactions.table.lock().open[&address.digest]);
+        std::thread::scope(|scope| {
+            let wait = || scope.spawn(|| transactions.with_open(&address.digest, |_, _| ()));
+            let waiting = transactions.with_open(&address.digest, |_, state| {
+                let waiting = wait();
+                // It has found the transaction.
+                while Arc::strong_count(&open) < 4 {
+                    std::thread::yield_now();
+                }
+                transactions.end(&open, state, Some(TransactionEnd::Aborted));
+                waiting
+            });
+            let told = waiting.unwrap().join().unwrap();
+            assert_eq!(told, Err(Some(TransactionEnd::Aborted)));
+        });
     }
 
     #[test]
