@@ -86,7 +86,7 @@ fn alone(
     loop {
         let space_ends = write.space_ends();
         let deadline = space_ends.unwrap_or_else(|| Instant::now() + CALL_TIME);
-        runtime.block_on(write.wait(shared, deadline));
+        runtime.block_on(write.wait(shared, deadline, Duration::ZERO));
         if write.is_late {
             return Err(result_code::TIMEOUT.into());
         }

@@ -138,11 +138,17 @@ impl ServerBuilder {
         max_batch_rows: u32,
     }
 
-    /// The name of the cluster, for clients that ask for one. Default: none.
-    #[must_use]
-    pub fn cluster_name(mut self, name: impl Into<String>) -> Self {
-        self.cluster_name = Some(name.into());
-        self
+    setters! { in
+        /// The name of the cluster, for clients that ask for one. Default: none.
+        cluster_name(name: impl Into<String>) => cluster_name = Some(name.into()),
+        /// Behaves as Aerospike's Community Edition where that differs from this server, for tests of programs that are to run
+        /// on it: transactions and durable deletes are refused with code 25, records that were deleted are back after a restart,
+        /// and a list with a persisted index is refused in a namespace in memory, where version 8.1.2 dies of it. Operations on
+        /// what a query finds behave as ever. Writes come one after the other. Default: it does not.
+        like_ce() => like_ce = true,
+        /// Lets a server without [`ServerBuilder::security`] listen on an address that other machines
+        /// reach: each of them may read, change and delete all records. Default: refused.
+        allow_remote_without_security() => allows_remote = true,
     }
 
     /// Refuses times to live in this namespace, as Aerospike does where `nsup-period` is 0.
@@ -157,16 +163,6 @@ impl ServerBuilder {
     #[must_use]
     pub fn strong_consistency(mut self, namespace: impl Into<String>) -> Self {
         self.strongly_consistent.push(namespace.into());
-        self
-    }
-
-    /// Behaves as Aerospike's Community Edition where that differs from this server, for tests of programs that are to run
-    /// on it: transactions and durable deletes are refused with code 25, records that were deleted are back after a restart,
-    /// and a list with a persisted index is refused in a namespace in memory, where version 8.1.2 dies of it. Operations on
-    /// what a query finds behave as ever. Writes come one after the other. Default: it does not.
-    #[must_use]
-    pub const fn like_ce(mut self) -> Self {
-        self.like_ce = true;
         self
     }
 
@@ -189,14 +185,6 @@ impl ServerBuilder {
         /// namespace of the store, and count for all. Default: everybody may do everything, and the
         /// server listens on this machine only.
         security: SecurityOptions,
-    }
-
-    /// Lets a server without [`ServerBuilder::security`] listen on an address that other machines
-    /// reach: each of them may read, change and delete all records. Default: refused.
-    #[must_use]
-    pub const fn allow_remote_without_security(mut self) -> Self {
-        self.allows_remote = true;
-        self
     }
 
     /// The program will show the store at this address, too, such as by a

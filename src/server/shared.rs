@@ -194,7 +194,9 @@ impl ServerShared {
     /// Waits until the server has been stopping for this long.
     pub(crate) async fn stopping_for(&self, grace: Duration) {
         self.told_to_stop().await;
-        if let Some(told) = self.closing.get() {
+        if let Some(told) = self.closing.get()
+            && !grace.is_zero()
+        {
             sleep_until((*told + grace).into()).await;
         }
     }

@@ -19,7 +19,7 @@ use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use crate::Digest;
 
-/// How long writes under way may still wait when the server stops.
+/// How long clients' writes under way may still wait when the server stops.
 /// Less than the listener waits for requests under way.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
@@ -121,7 +121,7 @@ impl<'s> Requests<'s> {
     pub(crate) async fn wait(&mut self, shared: &ServerShared) {
         let deadline = self.deadline;
         match self.waiting() {
-            Some(write) => write.wait(shared, deadline).await,
+            Some(write) => write.wait(shared, deadline, STOP_GRACE).await,
             None => yield_now().await,
         }
     }
@@ -215,8 +215,9 @@ impl<'s> WaitingWrite<'s> {
         Ok(())
     }
 
-    /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends the client's patience.
-    pub(super) async fn wait(&mut self, shared: &ServerShared, deadline: Instant) {
+    /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends the client's patience, and
+    /// so does the stop of the server after a time of `grace`.
+    pub(super) async fn wait(&mut self, shared: &ServerShared, deadline: Instant, grace: Duration) {
         self.has_waited = true;
         let ends = self.space_ends();
         let until = ends.map_or(deadline, |ends| ends.min(deadline));
@@ -227,8 +228,9 @@ impl<'s> WaitingWrite<'s> {
         let is_ready = tokio::select! {
             biased;
             () = self.attempt.ready() => true,
+            // Before the timer, which a runtime that has ended does not have.
+            () = shared.stopping_for(grace) => false,
             () = sleep_until(until.into()) => false,
-            () = shared.stopping_for(STOP_GRACE) => false,
         };
         match (is_ready, self.hold.take()) {
             (false, hold) => {
@@ -334,6 +336,24 @@ mod tests {
         assert_eq!(make(&mut requests, &shared, &command), None);
         assert!(is_ready(requests.wait(&shared)));
         assert_eq!(make(&mut requests, &shared, &command), Some(0));
+    }
+
+    #[test]
+    fn a_write_in_the_background_waits_no_longer_than_the_server_runs() {
+        let store = store();
+        let shared = ServerShared::new(&Server::builder(&store), 0, None).unwrap();
+        let served = shared.namespace(b"test").unwrap();
+        let mut owner = served.namespace.attempt();
+        served.namespace.queue(&mut owner, &digest()).unwrap();
+        let mut write = WaitingWrite::new(served);
+        write.queue(&digest(), Duration::ZERO).unwrap();
+        let ended = runtime();
+        let handle = ended.handle().clone();
+        shared.close();
+        drop(ended);
+        let deadline = Instant::now() + Duration::from_secs(3_600);
+        handle.block_on(write.wait(&shared, deadline, Duration::ZERO));
+        assert!(write.is_late);
     }
 
     #[test]

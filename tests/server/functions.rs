@@ -417,7 +417,6 @@ fn rows_of_a_batch_call_functions() {
     assert_eq!((codes, code), (vec![(0, 0), (1, UDF), (2, 0)], 0));
     assert_eq!((rows[0].int("SUCCESS"), rows[2].int("SUCCESS")), (11, 13));
     assert!(failure(&rows[1]).contains("arithmetic"), "{:?}", rows[1]);
-    let mut transaction = transaction::Txn::new(7);
 }
 
 #[test]
