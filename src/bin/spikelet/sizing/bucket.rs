@@ -1,8 +1,8 @@
 //! Buckets of time: how wide, and into how many shards each is hashed.
 
 use spikelet::shard::arithmetic::{
-    SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES, WRITES_PER_SECOND, arrivals_p99, power_of_two,
-    shards_by_rate, shards_by_size,
+    SWEET_SPOT_FROM_BYTES, WRITES_PER_SECOND, arrivals_p99, power_of_two, shards_by_rate,
+    shards_by_size,
 };
 
 use super::model::TimeRecommendation;
@@ -30,6 +30,8 @@ pub(crate) struct Growth {
     pub(crate) retention_s: Option<u64>,
     /// How many there are; `None`: not known.
     pub(crate) elements: Option<u64>,
+    /// The most that a shard should hold, in bytes.
+    pub(crate) shard_bytes_max: u64,
 }
 
 impl Growth {
@@ -44,7 +46,7 @@ impl Growth {
     /// it hashed further for its size.
     pub(crate) fn recommend(&self) -> TimeRecommendation {
         let by_rate = power_of_two(shards_by_rate(self.per_s, WRITES_PER_SECOND));
-        let room = (by_rate * SWEET_SPOT_BYTES) as f64;
+        let room = (by_rate * self.shard_bytes_max) as f64;
         let worth = (by_rate * SWEET_SPOT_FROM_BYTES) as f64;
         let is_kept = |width_s: u64| self.retention_s.is_none_or(|kept| width_s <= kept);
         let mut fits = WIDTHS
@@ -61,7 +63,7 @@ impl Growth {
             .copied()
             .unwrap_or(narrowest);
         let bucket_bytes_p99 = self.bucket_bytes(width_s).ceil() as u64;
-        let by_size = power_of_two(shards_by_size(bucket_bytes_p99, SWEET_SPOT_BYTES));
+        let by_size = power_of_two(shards_by_size(bucket_bytes_p99, self.shard_bytes_max));
         TimeRecommendation {
             width,
             width_s,
@@ -116,6 +118,8 @@ pub(crate) fn sentence(time: &TimeRecommendation) -> String {
 
 #[cfg(test)]
 mod tests {
+    use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
+
     use super::*;
 
     fn advised(per_s: f64, element_bytes: f64, retention_s: Option<u64>) -> (&'static str, u64) {
@@ -124,6 +128,7 @@ mod tests {
             element_bytes,
             retention_s,
             elements: None,
+            shard_bytes_max: SWEET_SPOT_BYTES,
         };
         let found = growth.recommend();
         assert!(
@@ -166,6 +171,7 @@ mod tests {
             element_bytes: 15.0,
             retention_s,
             elements,
+            shard_bytes_max: SWEET_SPOT_BYTES,
         };
         let buckets = |retention_s, elements| growth(retention_s, elements).recommend().buckets;
         assert_eq!(buckets(Some(86_400), Some(7)), Some(288));

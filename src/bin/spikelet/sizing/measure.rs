@@ -1,7 +1,6 @@
 //! The size of one record, part by part.
 
 use spikelet::record::BinName;
-use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
 use super::remedy::{Obstacle, Part, SizeRemedy, is_blocked, parts};
@@ -89,17 +88,23 @@ pub(crate) struct CollectionMeasure {
 }
 
 impl RecordMeasure {
-    /// Measures a record that a scan has met.
-    pub(crate) fn scanned(record: &ScannedRecord<'_>) -> Self {
-        let mut measured = Self::viewed(record.digest, record.key().as_ref(), record.view)
+    /// Measures a record that a scan has met, by the most that a shard should hold.
+    pub(crate) fn scanned(record: &ScannedRecord<'_>, shard_bytes_max: u64) -> Self {
+        let key = record.key();
+        let mut measured = Self::viewed(record.digest, key.as_ref(), record.view, shard_bytes_max)
             .with_metadata(&record.metadata);
         measured.stored_bytes = record.stored_bytes;
         measured
     }
 
     /// Measures a record with bins in their stored form, as spikelet would store it.
-    pub(crate) fn viewed(digest: Digest, key: Option<&Key<'_>>, view: RecordView<'_>) -> Self {
-        let bins = BinMeasure::of_view(view).collect();
+    pub(crate) fn viewed(
+        digest: Digest,
+        key: Option<&Key<'_>>,
+        view: RecordView<'_>,
+        shard_bytes_max: u64,
+    ) -> Self {
+        let bins = BinMeasure::of_view(view, shard_bytes_max).collect();
         let mut measured = Self::new(key, view.as_bytes().len() as u64, bins);
         measured.digest = Some(digest.to_string());
         measured.companion = view
@@ -116,6 +121,7 @@ impl RecordMeasure {
     pub(crate) fn given(
         key: Option<&Key<'_>>,
         bins: impl IntoIterator<Item = (String, Value)>,
+        shard_bytes_max: u64,
     ) -> Result<Self> {
         let mut measured = Vec::new();
         let mut body_bytes = 0;
@@ -133,7 +139,7 @@ impl RecordMeasure {
                     .bin(STAND_IN)
                     .and_then(|bin| CompanionDescription::of(&bin));
             }
-            for mut bin in BinMeasure::of_view(view) {
+            for mut bin in BinMeasure::of_view(view, shard_bytes_max) {
                 bin.bytes += name.len() as u64 - STAND_IN.len() as u64;
                 bin.name.clone_from(&name);
                 body_bytes += bin.bytes;
@@ -150,9 +156,11 @@ impl RecordMeasure {
     /// Measures a record by what the servers of a cluster say of it: its size, and of its lists and
     /// maps the number of elements and what some of these take.
     #[cfg(feature = "cluster")]
-    pub(crate) fn told(record: &spikelet::cluster::MeasuredRecord) -> Self {
-        let bins = record.collections.iter().map(BinMeasure::told).collect();
-        let mut measured = Self::new(record.key.as_ref(), 0, bins).with_metadata(&record.metadata);
+    pub(crate) fn told(record: &spikelet::cluster::MeasuredRecord, shard_bytes_max: u64) -> Self {
+        let bins = record.collections.iter();
+        let bins = bins.map(|found| BinMeasure::told(found, shard_bytes_max));
+        let mut measured =
+            Self::new(record.key.as_ref(), 0, bins.collect()).with_metadata(&record.metadata);
         measured.digest = Some(record.digest.to_string());
         measured.bytes = record.bytes;
         measured.stored_bytes = record.bytes.next_multiple_of(PADDING_BYTES);
@@ -213,7 +221,7 @@ impl RecordMeasure {
     }
 
     /// Returns what would make the record smaller: what most of its bytes ask for.
-    pub(crate) fn remedy(&self) -> Option<SizeRemedy> {
+    pub(crate) fn remedy(&self, shard_bytes_max: u64) -> Option<SizeRemedy> {
         let largest = self.largest_bin()?;
         let Some(collection) = &largest.collection else {
             return Some(SizeRemedy::StoreElsewhere);
@@ -223,9 +231,9 @@ impl RecordMeasure {
         }
         // Shards of one collection leave the other bins.
         let rest = self.bytes - largest.bytes;
-        Some(if rest > SWEET_SPOT_BYTES {
+        Some(if rest > shard_bytes_max {
             SizeRemedy::SeveralRecords
-        } else if largest.bytes > SWEET_SPOT_BYTES || rest <= SWEET_SPOT_BYTES / 2 {
+        } else if largest.bytes > shard_bytes_max || rest <= shard_bytes_max / 2 {
             SizeRemedy::Shard
         } else if self.bins.len() > 2 && largest.bytes * 2 < self.bytes {
             SizeRemedy::SeveralRecords
@@ -290,33 +298,42 @@ impl CompanionDescription {
 
 impl BinMeasure {
     /// Measures the bins of a stored record, in their order.
-    fn of_view(view: RecordView<'_>) -> impl Iterator<Item = Self> {
+    fn of_view(view: RecordView<'_>, shard_bytes_max: u64) -> impl Iterator<Item = Self> {
         let particles = view.particles();
         view.iter()
             .zip(particles)
-            .map(|((name, value), (_, kind, stored))| Self {
+            .map(move |((name, value), (_, kind, stored))| Self {
                 name: name.to_owned(),
                 kind: kind.name(),
                 bytes: bin_bytes(name, stored.len()),
-                collection: CollectionMeasure::of(&value),
+                collection: CollectionMeasure::of(&value, shard_bytes_max),
             })
     }
 
     /// Estimates a collection by some of its elements.
     #[cfg(feature = "cluster")]
-    fn told(collection: &spikelet::cluster::MeasuredCollection) -> Self {
-        let some = Value::from(collection.elements.clone());
-        let sampled = RecordMeasure::given(None, [(STAND_IN.to_owned(), some)]).unwrap_or_default();
+    fn told(collection: &spikelet::cluster::MeasuredCollection, shard_bytes_max: u64) -> Self {
+        let some = [(
+            STAND_IN.to_owned(),
+            Value::from(collection.elements.clone()),
+        )];
+        let sampled = RecordMeasure::given(None, some, shard_bytes_max).unwrap_or_default();
         let sampled = sampled.bins.iter().find_map(|bin| bin.collection.as_ref());
         let sampled = sampled.map_or(0, |sampled| sampled.bytes);
-        let bytes = collection.count * sampled / (collection.elements.len() as u64).max(1);
+        let (count, sampled_count) = (collection.count, collection.elements.len() as u64);
+        let bytes = count * sampled / sampled_count.max(1);
+        let element_bytes = sampled / sampled_count.max(1);
+        let is_blocked = is_blocked(shard_bytes_max, bytes, element_bytes as f64, count);
         Self {
             name: collection.bin.clone(),
             kind: if collection.is_map { "map" } else { "list" },
             bytes,
             collection: Some(CollectionMeasure {
-                count: collection.count,
+                count,
                 bytes,
+                obstacle: is_blocked.then_some(Obstacle::Element {
+                    bytes: element_bytes,
+                }),
                 ..CollectionMeasure::default()
             }),
         }
@@ -336,7 +353,7 @@ impl BinMeasure {
 impl CollectionMeasure {
     /// Measures a list or map; `None` for another value. O(1) for a list that fits a record,
     /// O(elements) for a larger one and for a map, since its keys are looked at.
-    fn of(value: &ValueRef<'_>) -> Option<Self> {
+    fn of(value: &ValueRef<'_>, shard_bytes_max: u64) -> Option<Self> {
         let mut measured = Self::default();
         let (count, bytes) = match value {
             ValueRef::List(list) => {
@@ -352,7 +369,7 @@ impl CollectionMeasure {
             _ => return None,
         };
         (measured.count, measured.bytes) = (count as u64, bytes as u64);
-        if measured.bytes > SWEET_SPOT_BYTES {
+        if measured.bytes > shard_bytes_max {
             let (mut sum, mut squares, mut largest) = (0.0, 0.0, 0);
             for Part { bytes, .. } in parts(value) {
                 sum += bytes as f64;
@@ -360,10 +377,10 @@ impl CollectionMeasure {
                 largest = largest.max(bytes);
             }
             measured.weighed_element_bytes = squares / f64::max(sum, 1.0);
-            measured.obstacle = Obstacle::of(value).or_else(|| {
+            measured.obstacle = Obstacle::of(value, shard_bytes_max).or_else(|| {
                 let element_bytes = measured.weighed_element_bytes;
                 is_blocked(
-                    SWEET_SPOT_BYTES,
+                    shard_bytes_max,
                     measured.bytes,
                     element_bytes,
                     measured.count,
@@ -399,11 +416,12 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::*;
+    use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
     use spikelet::value::Map;
     use spikelet::{MapOrder, Store};
 
     fn given(name: &str, value: Value) -> RecordMeasure {
-        RecordMeasure::given(None, [(name.to_owned(), value)]).unwrap()
+        RecordMeasure::given(None, [(name.to_owned(), value)], SWEET_SPOT_BYTES).unwrap()
     }
 
     #[test]
@@ -412,7 +430,7 @@ mod tests {
             let tags = Value::List((0..200).collect());
             let bins = [("text", "x".repeat(text_bytes).into()), ("tags", tags)];
             let bins = bins.map(|(name, value)| (name.to_owned(), value));
-            let record = RecordMeasure::given(None, bins).unwrap();
+            let record = RecordMeasure::given(None, bins, SWEET_SPOT_BYTES).unwrap();
             assert_eq!(record.contended_bin(), expected, "{text_bytes}");
         }
     }
@@ -448,10 +466,10 @@ mod tests {
                     .iter()
                     .cloned()
                     .map(|(name, value)| (name.to_owned(), value));
-                let given = RecordMeasure::given(Some(&key), given).unwrap();
+                let given = RecordMeasure::given(Some(&key), given, SWEET_SPOT_BYTES).unwrap();
                 let mut scanned = Vec::new();
                 let _: ControlFlow<()> = set.scan(|record| {
-                    scanned.push(RecordMeasure::scanned(&record.unwrap()));
+                    scanned.push(RecordMeasure::scanned(&record.unwrap(), SWEET_SPOT_BYTES));
                     ControlFlow::Continue(())
                 });
                 let scanned = scanned.iter().find(|found| found.key == given.key).unwrap();

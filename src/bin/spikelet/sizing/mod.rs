@@ -34,6 +34,9 @@ mod tests;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
+use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
+
+use crate::verdict::sizing::near;
 
 #[cfg(test)]
 pub(crate) use model::SetSizing;
@@ -117,6 +120,13 @@ impl SizingOptions {
             records: records as usize,
             seed: self.seed,
         })
+    }
+
+    /// Returns the most that a shard should hold, in bytes: near a record's limit there is too little
+    /// room for growth. The limits of stores of which none is given are far beyond 128 KiB.
+    pub(crate) fn shard_bytes_max(&self) -> u64 {
+        let near_limit = self.max_record_bytes.map(near);
+        near_limit.map_or(SWEET_SPOT_BYTES, |limit| limit.min(SWEET_SPOT_BYTES))
     }
 
     /// Checks the rates.

@@ -11,7 +11,7 @@ use super::remedy::SizeRemedy;
 use super::shard_sizes::{COMPANION_BYTES, largest_shard, shards_within};
 use crate::report::{bytes, count, exact};
 use crate::verdict::Word;
-use crate::verdict::sizing::{THRESHOLDS, shard_word};
+use crate::verdict::sizing::{bound_text, shard_word, watched_from};
 
 /// How long a write holds its record in the tables, in milliseconds: a replicated write's usual
 /// time.
@@ -92,7 +92,7 @@ impl Need {
         if !self.is_spread_by_size() {
             return power_of_two(least);
         }
-        let bound = THRESHOLDS.near_bytes.min(self.shard_bytes_max);
+        let bound = watched_from(self.shard_bytes_max);
         shards_within(bound, total_bytes, self.heavy_element(), least)
     }
 
@@ -169,8 +169,8 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
     }
     match advice.bound_by {
         "size" => format!(
-            "{size} in shards of at most {} KiB asks for {}, so {made} are made; the size decides, not the rate.",
-            need.shard_bytes_max / 1024,
+            "{size} in shards of at most {} asks for {}, so {made} are made; the size decides, not the rate.",
+            bound_text(need.shard_bytes_max),
             count(advice.shards)
         ),
         "rate" => format!(
@@ -192,6 +192,7 @@ fn time(need: &Need) -> Option<TimeRecommendation> {
         element_bytes,
         retention_s: need.retention_s,
         elements: need.elements,
+        shard_bytes_max: need.shard_bytes_max,
     };
     need.is_spread_by_size().then(|| growth.recommend())
 }
@@ -220,7 +221,7 @@ pub(super) fn what_if(
         let largest_bytes = need.largest_shard(need.total_bytes, shards);
         let band = match enough {
             Some(enough) if shards >= enough => Word::Ok,
-            _ => shard_word(largest_bytes, writes_per_s),
+            _ => shard_word(largest_bytes, writes_per_s, need.shard_bytes_max),
         };
         rows.push(ShardScenario {
             shards,

@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 use spikelet::ValueRef;
-use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
 use super::shard_sizes::shards_within;
-use crate::verdict::sizing::THRESHOLDS;
+use crate::verdict::sizing::watched_from;
 
 /// The longest part of a map's key that is shown.
 const KEY_CHARS: usize = 24;
@@ -40,7 +39,7 @@ pub(crate) fn is_blocked(
     element_bytes: f64,
     elements: u64,
 ) -> bool {
-    let bound = THRESHOLDS.near_bytes.min(shard_bytes_max);
+    let bound = watched_from(shard_bytes_max);
     let shards = || shards_within(bound, total_bytes, element_bytes, 2);
     element_bytes > shard_bytes_max as f64 || (total_bytes > shard_bytes_max && shards() > elements)
 }
@@ -132,13 +131,14 @@ impl Obstacle {
         }
     }
 
-    /// Returns the obstacle to sharding a list or map: its largest part. `None` for another value.
-    pub(crate) fn of(value: &ValueRef<'_>) -> Option<Self> {
+    /// Returns the obstacle to shards of at most this size of a list or map: its largest part. `None`
+    /// for another value.
+    pub(crate) fn of(value: &ValueRef<'_>, shard_bytes_max: u64) -> Option<Self> {
         let (index, largest) = parts(value)
             .enumerate()
             .max_by_key(|(_, part)| part.bytes)?;
         let bytes = largest.bytes;
-        if bytes <= SWEET_SPOT_BYTES {
+        if bytes <= shard_bytes_max {
             return None;
         }
         let (kind, count) = match largest.value {
@@ -146,7 +146,7 @@ impl Obstacle {
             ValueRef::Map(map) => ("map", map.len()),
             _ => return Some(Self::Element { bytes }),
         };
-        Some(if Self::of(&largest.value).is_some() {
+        Some(if Self::of(&largest.value, shard_bytes_max).is_some() {
             Self::Element { bytes }
         } else {
             Self::Nested {
@@ -208,11 +208,13 @@ fn key_name(key: ValueRef<'_>) -> String {
 mod tests {
     use super::*;
     use crate::sizing::measure::RecordMeasure;
+    use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
     use spikelet::value::Map;
     use spikelet::{MapOrder, Value};
 
     fn obstacle(value: Value) -> Option<Obstacle> {
-        let record = RecordMeasure::given(None, [("b".to_owned(), value)]).unwrap();
+        let bins = [("b".to_owned(), value)];
+        let record = RecordMeasure::given(None, bins, SWEET_SPOT_BYTES).unwrap();
         record.bins[0].collection.clone().unwrap().obstacle
     }
 

@@ -85,6 +85,8 @@ impl<'o> StatsBySet<'o> {
 /// A set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetStats {
+    /// The most that a shard should hold, in bytes.
+    pub(crate) shard_bytes_max: u64,
     /// Records that went by.
     pub(crate) records: u64,
     /// What counts against the limit of a record's size, record by record.
@@ -161,6 +163,7 @@ impl SetStats {
         let own = xxh3_64(format!("{namespace}\0{set}").as_bytes());
         let reservoir = |sample: super::Sample| Reservoir::new(sample.records, sample.seed ^ own);
         Self {
+            shard_bytes_max: options.shard_bytes_max(),
             largest: Top::new(options.top.max(TOP_MIN)),
             most_written: Top::new(options.top.max(TOP_MIN)),
             sample: options.sample().map(reservoir),
@@ -173,20 +176,20 @@ impl SetStats {
         self.sharded.values().map(|found| found.shards).max()
     }
 
-    /// Counts a record, and measures it only if it is needed.
+    /// Counts a record, and measures it only if it is needed, by the most that a shard should hold.
     ///
     /// # Errors
     /// What measuring it returns.
     pub(crate) fn meet<E>(
         &mut self,
-        measure: impl FnOnce() -> Result<RecordMeasure, E>,
+        measure: impl FnOnce(u64) -> Result<RecordMeasure, E>,
     ) -> Result<(), E> {
         self.records += 1;
         match &mut self.sample {
-            None => self.take(measure()?),
+            None => self.take(measure(self.shard_bytes_max)?),
             Some(sample) => {
                 if let Some(place) = sample.next_place() {
-                    sample.put(place, measure()?);
+                    sample.put(place, measure(self.shard_bytes_max)?);
                 }
             }
         }
@@ -232,7 +235,7 @@ impl SetStats {
         }
         self.judged.add(record.bytes);
         if record.bytes > SWEET_SPOT_BYTES
-            && let Some(remedy) = record.remedy()
+            && let Some(remedy) = record.remedy(self.shard_bytes_max)
         {
             *self.remedies.entry(remedy).or_default() += 1;
         }
@@ -368,7 +371,7 @@ mod tests {
             let name = format!("bin{n}");
             let value = 1.into();
             let set = stats.set("ns", "set").unwrap();
-            set.meet(|| RecordMeasure::given(None, [(name, value)]))
+            set.meet(|most| RecordMeasure::given(None, [(name, value)], most))
                 .unwrap();
         }
         let sets = stats.finish();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spikelet::shard::arithmetic::{
-    SWEET_SPOT_BYTES, aerospike_index_bytes, aerospike_secondary_bytes, rewrite_factor,
+    aerospike_index_bytes, aerospike_secondary_bytes, rewrite_factor,
 };
 
 use super::SizingOptions;
@@ -222,7 +222,7 @@ fn need(case: &SetFacts<'_>) -> Need {
         .filter(|found| found.element_bytes() > 0.0);
     let judged = &stats.judged;
     let lives = &stats.times_to_live_s;
-    let shard_bytes_max = case.shard_bytes_max();
+    let shard_bytes_max = stats.shard_bytes_max;
     let is_small = judged.max() <= shard_bytes_max;
     let whole = ("record", judged.max(), judged.per_mille(990), remedy);
     let (subject, total_bytes, bytes_p99, remedy) = match collection {
@@ -233,7 +233,7 @@ fn need(case: &SetFacts<'_>) -> Need {
             let largest = largest.map(|found| found.sizes.max()).max().unwrap_or(0);
             // Where no collection is too large on its own, shards do not help the record.
             let remedy = match largest {
-                largest if largest > SWEET_SPOT_BYTES => SizeRemedy::Shard,
+                largest if largest > shard_bytes_max => SizeRemedy::Shard,
                 _ => remedy,
             };
             ("list or map", largest, found.sizes.per_mille(990), remedy)
@@ -268,7 +268,7 @@ fn sharded(options: &SizingOptions, stats: &SetStats) -> Vec<ShardedSizing> {
     let sizing = |((key, bin), found): (&(String, Option<String>), &ShardedStats)| ShardedSizing {
         key: key.clone(),
         bin: bin.clone(),
-        level: shard_word(found.largest_bytes, None),
+        level: shard_word(found.largest_bytes, None, stats.shard_bytes_max),
         stats: found.clone(),
     };
     let mut sharded: Vec<ShardedSizing> = stats.sharded.iter().map(sizing).collect();

@@ -1,6 +1,7 @@
 //! Tests of whole sizings: known stores have known answers, and any records keep to some rules.
 
 mod known;
+mod limits;
 mod properties;
 mod verdicts;
 

@@ -12,10 +12,10 @@ use self::findings::{
 };
 pub(crate) use self::headline::{SizingHeadline, helps};
 use super::{Word, rules_in};
-use crate::report::{ReportTable, count};
+use crate::report::{ReportTable, bytes, count};
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{RecordSizing, SetVerdict, Thresholds};
-use crate::sizing::remedy::{SizeRemedy, is_blocked};
+use crate::sizing::remedy::{Obstacle, SizeRemedy};
 use crate::sizing::set_stats::{CollectionStats, SetStats};
 
 /// Beyond this part of a bound the next growth may cross it.
@@ -35,15 +35,28 @@ pub(crate) const THRESHOLDS: Thresholds = Thresholds {
 };
 
 /// Returns the size from which on a record is near a bound.
-const fn near(bytes: u64) -> u64 {
+pub(crate) const fn near(bytes: u64) -> u64 {
     bytes / 5 * 4
 }
 
-/// Judges a shard of this size at this rate.
-pub(crate) fn shard_word(bytes: u64, writes_per_s: Option<f64>) -> Word {
-    if bytes > SWEET_SPOT_BYTES || writes_per_s.is_some_and(|rate| rate > WRITES_PER_SECOND) {
+/// Returns the size from which on a shard is worth watching, of the most that it should hold.
+pub(crate) fn watched_from(shard_bytes_max: u64) -> u64 {
+    THRESHOLDS.near_bytes.min(shard_bytes_max)
+}
+
+/// Writes the most that a shard should hold.
+pub(crate) fn bound_text(shard_bytes_max: u64) -> String {
+    match shard_bytes_max {
+        SWEET_SPOT_BYTES => "128 KiB".to_owned(),
+        limited => bytes(limited),
+    }
+}
+
+/// Judges a shard of this size at this rate, by the most that it should hold.
+pub(crate) fn shard_word(size: u64, writes_per_s: Option<f64>, shard_bytes_max: u64) -> Word {
+    if size > shard_bytes_max || writes_per_s.is_some_and(|rate| rate > WRITES_PER_SECOND) {
         Word::Shard
-    } else if bytes > THRESHOLDS.near_bytes {
+    } else if size > watched_from(shard_bytes_max) {
         Word::Watch
     } else {
         Word::Ok
@@ -70,13 +83,13 @@ const RULES: [fn(&SetFacts<'_>) -> Option<SetVerdict>; 14] = [
     |set| records(set, SWEET_SPOT_BYTES),
     |set| limit(set, NEAR),
     |set| rate(set, WRITES_PER_SECOND),
-    |set| shards(set, SWEET_SPOT_BYTES),
+    |set| shards(set, set.stats.shard_bytes_max),
     |set| refusals(set, THRESHOLDS.key_busy.1).or_else(|| waits(set)),
     |set| collections(set, SWEET_SPOT_BYTES / 2),
     |set| large_records(set).or_else(|| records(set, SWEET_SPOT_BYTES / 2)),
     |set| limit(set, TOWARDS),
     |set| rate(set, WRITES_PER_SECOND / 2.0),
-    |set| shards(set, THRESHOLDS.near_bytes),
+    |set| shards(set, watched_from(set.stats.shard_bytes_max)),
     sample,
 ];
 
@@ -141,32 +154,12 @@ impl SetFacts<'_> {
         }
     }
 
-    /// Returns the most that a shard should hold, in bytes.
-    pub(crate) fn shard_bytes_max(&self) -> u64 {
-        // Beyond 80 % of a record's limit there is too little room for growth.
-        SWEET_SPOT_BYTES.min(near(self.max_record_bytes))
-    }
-
     /// Returns what helps the largest record, and its largest bin.
     pub(crate) fn heaviest_remedy(&self) -> (SizeRemedy, Option<String>) {
         let heaviest = self.stats.heaviest.as_ref();
         let bin = heaviest.and_then(RecordMeasure::largest_bin);
-        let collection = bin.and_then(|bin| bin.collection.as_ref());
-        // A record is measured before the limit is known.
-        let is_blocked = collection.is_some_and(|found| {
-            let mean = found.bytes as f64 / found.count.max(1) as f64;
-            let element_bytes = found.weighed_element_bytes.max(mean);
-            is_blocked(
-                self.shard_bytes_max(),
-                found.bytes,
-                element_bytes,
-                found.count,
-            )
-        });
-        let remedy = match heaviest.and_then(RecordMeasure::remedy) {
-            Some(SizeRemedy::Shard) if is_blocked => SizeRemedy::RecordPerEntry,
-            remedy => remedy.unwrap_or(SizeRemedy::Nothing),
-        };
+        let remedy = heaviest.and_then(|record| record.remedy(self.stats.shard_bytes_max));
+        let remedy = remedy.unwrap_or(SizeRemedy::Nothing);
         (remedy, bin.map(|bin| bin.name.clone()))
     }
 
@@ -201,9 +194,18 @@ impl SetFacts<'_> {
                     .and_then(|bin| bin.collection.as_ref());
                 let obstacle = collection.and_then(|found| found.obstacle.as_ref());
                 obstacle.map_or_else(String::new, |found| {
-                    format!(" In the largest, {}.", found.words())
+                    format!(" In the largest, {}.", self.obstacle_words(found))
                 })
             }
         }
+    }
+
+    /// Says what is in the way of shards, and what they may hold if a limit makes it less than usual.
+    fn obstacle_words(&self, obstacle: &Obstacle) -> String {
+        let (words, most) = (obstacle.words(), self.stats.shard_bytes_max);
+        if most == SWEET_SPOT_BYTES {
+            return words;
+        }
+        format!("{words}, where a shard should hold {} at most", bytes(most))
     }
 }

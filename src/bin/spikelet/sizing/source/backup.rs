@@ -52,7 +52,7 @@ fn read(
     let mut met = 0;
     while let Some(record) = reader.next_record().map_err(failed)? {
         if let Some(set) = stats.set(&record.namespace, &record.set) {
-            let Ok(()) = set.meet(|| Ok::<_, Infallible>(measured(&record)));
+            let Ok(()) = set.meet(|most| Ok::<_, Infallible>(measured(&record, most)));
         }
         met += 1;
         if met % TELL_EVERY == 0 {
@@ -62,13 +62,14 @@ fn read(
     Ok(())
 }
 
-fn measured(record: &SavedRecord) -> RecordMeasure {
+fn measured(record: &SavedRecord, shard_bytes_max: u64) -> RecordMeasure {
     let metadata = Metadata {
         generation: record.generation,
         void_time: record.void_time,
         // A backup does not say when a record was written.
         last_update_ms: 0,
     };
-    RecordMeasure::viewed(record.digest, record.key().as_ref(), record.view())
+    let (key, view) = (record.key(), record.view());
+    RecordMeasure::viewed(record.digest, key.as_ref(), view, shard_bytes_max)
         .with_metadata(&metadata)
 }

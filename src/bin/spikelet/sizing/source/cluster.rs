@@ -99,6 +99,7 @@ fn read_set(
     let mut partitions = Partitions {
         set: cluster.records(name)?,
         tells_sizes: cluster.tells_record_sizes(),
+        shard_bytes_max: options.shard_bytes_max(),
         bins: Vec::new(),
         records: BTreeMap::new(),
     };
@@ -118,7 +119,7 @@ fn read_set(
         let taken = partitions.records.len();
         if let Some(set) = stats.set(namespace, name) {
             for record in std::mem::take(&mut partitions.records).into_values() {
-                let Ok(()) = set.meet(|| Ok::<_, std::convert::Infallible>(record));
+                let Ok(()) = set.meet(|_| Ok::<_, std::convert::Infallible>(record));
             }
         }
         read += at_once;
@@ -150,6 +151,8 @@ fn partitions_at_once(size: u64, sample: Option<u64>) -> u16 {
 struct Partitions {
     set: ClusterSet,
     tells_sizes: bool,
+    /// The most that a shard should hold, in bytes.
+    shard_bytes_max: u64,
     /// The names of bins that are known.
     bins: Vec<String>,
     /// By digest: a record may come twice, where a node is lost meanwhile, or as a small and as a
@@ -186,9 +189,9 @@ impl Partitions {
         self.read_whole(&small, range.clone(), reading)?;
         let large = self.set.filtered(gt(record_size(), READ_BYTES_MAX))?;
         let (rate, bins) = (reading.records_per_second, &mut self.bins);
-        let records = &mut self.records;
+        let (records, most) = (&mut self.records, self.shard_bytes_max);
         let take = |record: MeasuredRecord| {
-            let measured = || RecordMeasure::told(&record);
+            let measured = || RecordMeasure::told(&record, most);
             records.entry(record.digest).or_insert_with(measured);
         };
         until_stopped(reading.stop, take, |each| {
@@ -211,7 +214,9 @@ impl Partitions {
                 }
             }
             self.records.entry(digest).or_insert_with(|| {
-                let measured = RecordMeasure::viewed(digest, record.key().as_ref(), record.view());
+                let (key, view) = (record.key(), record.view());
+                let most = self.shard_bytes_max;
+                let measured = RecordMeasure::viewed(digest, key.as_ref(), view, most);
                 measured.with_metadata(record.metadata())
             });
         };

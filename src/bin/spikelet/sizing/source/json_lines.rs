@@ -71,7 +71,7 @@ pub(super) fn read(
         }
         let line = parse(text).map_err(malformed)?;
         if let Some(set) = stats.set("", &line.set) {
-            set.meet(|| RecordMeasure::given(line.key.as_ref(), line.bins))
+            set.meet(|most| RecordMeasure::given(line.key.as_ref(), line.bins, most))
                 .map_err(|error| {
                     malformed(format!(
                         "no record can hold this: {error}, in {}",

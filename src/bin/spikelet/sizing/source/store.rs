@@ -31,6 +31,7 @@ pub(super) fn read(
     progress: &mut ProgressSink<'_>,
 ) -> Result<RecordOrigin> {
     let store = Store::builder().path(path).read_only(true).open()?;
+    let shard_bytes_max = options.shard_bytes_max();
     let namespaces = store.namespaces();
     let total = namespaces
         .iter()
@@ -50,12 +51,13 @@ pub(super) fn read(
                 Ok(record) => {
                     if let Some(at) = fought_over.places.get(&record.digest) {
                         let set = sets.get(usize::from(record.set_id));
-                        let record = RecordMeasure::scanned(&record);
+                        let record = RecordMeasure::scanned(&record, shard_bytes_max);
                         fought_over.complete(*at, set.map(|set| set.name.as_str()), &record);
                     }
                     if let Some(Some(set)) = counted.get_mut(usize::from(record.set_id)) {
-                        let Ok(()) =
-                            set.meet(|| Ok::<_, Infallible>(RecordMeasure::scanned(&record)));
+                        let Ok(()) = set.meet(|most| {
+                            Ok::<_, Infallible>(RecordMeasure::scanned(&record, most))
+                        });
                     }
                 }
                 Err(_) => damaged += 1,

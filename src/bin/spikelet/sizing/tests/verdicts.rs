@@ -156,7 +156,7 @@ fn what_cannot_be_spread_is_remodelled_and_not_sharded() {
 }
 
 /// Lets writers of one record be refused, and closes the store.
-fn fought_over(dir: &Path, write: impl Fn(&Store, i64) -> spikelet::Result<()> + Sync) {
+pub(super) fn fought_over(dir: &Path, write: impl Fn(&Store, i64) -> spikelet::Result<()> + Sync) {
     let mut config = NamespaceConfig::new("test");
     config.max_waiters = 0;
     config.background = false;
@@ -295,56 +295,6 @@ fn shards_that_have_grown_too_large_ask_for_more() {
         (401, 2)
     );
     assert!(found.sharded[0].stats.bytes > 400_000);
-}
-
-#[test]
-fn a_limit_below_the_bound_asks_for_shards_too_and_lists_that_are_left_out_change_no_verdict() {
-    let dir = TempDir::new().unwrap();
-    filled(dir.path(), |store| {
-        let put = |set: &str, key: i64, count| {
-            let set = store.set(set).unwrap();
-            set.put(key, [("l", list(count, 100))]).unwrap();
-        };
-        put("s", 1, 1_100);
-        put("s", 2, 10);
-        put("other", 1, 1);
-        put("s", 2, 10);
-    });
-    let of = |top, rates: &[(Option<String>, f64)]| {
-        let changed = options(|options| {
-            options.max_record_bytes = Some(131_072);
-            (options.top, options.writes_per_s) = (top, rates.to_vec());
-        });
-        sized(dir.path(), &changed)
-    };
-    let found = of(10, &[]);
-    let said = &found.verdict.sentence;
-    assert!(said.contains("84 % of the 128.0 KiB"), "{said}");
-    assert!(said.contains("Hash-shard its bin l by 2"), "{said}");
-    assert_eq!(found.verdict.shards, Some(2));
-    for top in [0, 10] {
-        let rated = of(top, &[(None, 400.0)]);
-        assert!(!rated.writes_per_s_unassigned, "{top}");
-        assert_eq!(set(&rated, "s").writes_per_s, Some(400.0), "{top}");
-        assert_eq!(
-            (rated.largest.len(), rated.most_written.len()),
-            (top.min(3), top.min(1))
-        );
-    }
-}
-
-#[test]
-fn more_shards_than_elements_are_no_remedy_for_a_record_near_its_limit() {
-    let dir = TempDir::new().unwrap();
-    filled(dir.path(), |store| {
-        let set = store.set("s").unwrap();
-        set.put(1, [("l", list(2, 30_000))]).unwrap();
-    });
-    let limited = options(|options| options.max_record_bytes = Some(65_536));
-    let sizing = sized(dir.path(), &limited);
-    let found = set(&sizing, "s");
-    assert_eq!(found.verdict.level, Word::Remodel, "{:?}", found.verdict);
-    assert_eq!(found.advice.remedy, SizeRemedy::RecordPerEntry);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
-use super::{NEAR, SetFacts, THRESHOLDS, heaviest_collection, word};
+use super::{NEAR, SetFacts, THRESHOLDS, bound_text, heaviest_collection, word};
 use crate::report::{bytes, count, decimal};
 use crate::sizing::model::{RecordSizing, SetVerdict};
 use crate::sizing::remedy::SizeRemedy;
@@ -39,10 +39,10 @@ pub(super) fn element(set: &SetFacts<'_>) -> Option<SetVerdict> {
     let (bin, found) = heaviest_collection(set.stats)?;
     let p99 = found.sizes.per_mille(990);
     let (_, obstacle) = found.obstacle.as_ref()?;
-    let is_common = found.blocked * 2 > found.sizes.beyond(SWEET_SPOT_BYTES);
+    let is_common = found.blocked * 2 > found.sizes.beyond(set.stats.shard_bytes_max);
     (p99 > SWEET_SPOT_BYTES && is_common).then(|| {
         let begins = collection_words(set, bin, found, SWEET_SPOT_BYTES);
-        let sentence = format!("{begins}, and {}.", obstacle.words());
+        let sentence = format!("{begins}, and {}.", set.obstacle_words(obstacle));
         let helps = (obstacle.remedy(), Some(bin.to_owned()));
         let figures = (p99 as f64, BOUND);
         verdict(Word::Remodel, "element_bytes", figures, helps, sentence)
@@ -245,17 +245,19 @@ pub(super) fn shards(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
     }
     let sharded = set.stats.sharded.iter();
     let ((key, bin), found) = sharded.max_by_key(|(_, found)| found.largest_bytes)?;
-    let is_beyond = bound == SWEET_SPOT_BYTES;
+    let most = set.stats.shard_bytes_max;
+    let is_beyond = bound == most;
     (found.largest_bytes > bound).then(|| {
         let sentence = format!(
-            "The collection of key {key} is in {} shards, of which the largest takes {}, {} the 128 KiB that one record \
+            "The collection of key {key} is in {} shards, of which the largest takes {}, {} the {} that one record \
              should hold.",
             count(found.companions),
             bytes(found.largest_bytes),
-            if is_beyond { "beyond" } else { "near" }
+            if is_beyond { "beyond" } else { "near" },
+            bound_text(most)
         );
         let (level, helps) = (word(is_beyond, SizeRemedy::Shard), (SizeRemedy::Shard, bin.clone()));
-        let figures = (found.largest_bytes as f64, BOUND);
+        let figures = (found.largest_bytes as f64, most as f64);
         verdict(level, "shard_bytes_max", figures, helps, sentence)
     })
 }

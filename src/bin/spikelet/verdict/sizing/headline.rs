@@ -3,8 +3,8 @@
 use serde::Serialize;
 use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
-use super::THRESHOLDS;
 use super::findings::excess;
+use super::watched_from;
 use crate::report::{bytes, count, decimal};
 use crate::sizing::bucket;
 use crate::sizing::measure::RecordMeasure;
@@ -215,7 +215,7 @@ fn advised(set: &SetSizing, stats: &SetStats) -> u64 {
     found.map_or(1, |found| {
         let total_bytes = found.largest_bytes * found.shards;
         let element_bytes = found.bytes as f64 / found.elements.max(1) as f64;
-        let bound = THRESHOLDS.near_bytes;
+        let bound = watched_from(set.verdict.threshold as u64);
         shards_within(bound, total_bytes, element_bytes, found.shards * 2)
     })
 }
