@@ -13,7 +13,7 @@ use super::layout::RowLayout;
 use super::measure::Figures;
 use super::row::{Measurement, ReportRow};
 use super::run::{SettingsJson, settings_json};
-use crate::report::{Cell, ReportTable, Section, decimal};
+use crate::report::{ReportTable, Section, decimal};
 
 /// Settings that may differ: they make figures more or less exact, and no others.
 const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
@@ -353,39 +353,34 @@ fn place(settings: &SettingsJson) -> &'static str {
 
 impl RunComparison {
     pub(super) fn section(&self) -> Section {
-        let decimals = |change: &FigureChange| match change.metric {
-            "key_busy_share" => 5,
-            _ => 1,
-        };
+        let rows = self.changes.iter().map(|change| {
+            let decimals = if change.metric == "key_busy_share" {
+                5
+            } else {
+                1
+            };
+            let [before, now] = [change.before, change.now]
+                .map(|figure| figure.map(|figure| decimal(figure, decimals)));
+            let ends = change.interval.map(|(from, to)| {
+                let ends = [from, to].map(|end| decimal(end, decimals));
+                ends.join(" to ")
+            });
+            (
+                &change.load,
+                before,
+                now,
+                ends,
+                change.verdict.words(),
+                change,
+            )
+        });
         let [before, now] = self.places;
         let noise = decimal(self.noise * 100.0, 1);
-        let mut table = ReportTable::new(
+        let table = ReportTable::of(
             format!("Before: {before}; now: {now}; less than {noise} % is noise"),
-            &[
-                "load",
-                "shards",
-                "figure",
-                "before",
-                "now",
-                "change",
-                "95 % interval",
-                "verdict",
-            ],
+            rows,
+            "load: 0 | shards # | figure: metric | before: 1 | now: 2 | change %1 | 95 % interval: 3 | verdict: 4",
         );
-        for change in &self.changes {
-            let decimals = decimals(change);
-            let shown = |(from, to)| [from, to].map(|end| decimal(end, decimals)).join(" to ");
-            table.row([
-                Cell::text(&change.load),
-                Cell::text(change.shards.to_string()),
-                Cell::text(change.metric),
-                Cell::decimal(change.before, decimals),
-                Cell::decimal(change.now, decimals),
-                Cell::share(change.change, 1),
-                Cell::optional(change.interval, |ends| Cell::text(shown(ends))),
-                Cell::text(change.verdict.words()),
-            ]);
-        }
         let title = if self.judges {
             "Against the baseline"
         } else {
@@ -396,36 +391,21 @@ impl RunComparison {
             let of = |change: &&FigureChange| change.verdict == verdict;
             self.changes.iter().filter(of).count()
         };
-        let worse = number(ChangeVerdict::Worse);
         let open = number(ChangeVerdict::TooFewRepeats);
+        let (worse, missing) = (number(ChangeVerdict::Worse), self.missing);
+        let (rows, unlike) = (missing + all / FIGURES.len(), self.unlike.join(", "));
         let notes = [
-            (self.judges, format!("{worse} of {all} figures are worse.")),
-            (
-                open > 0,
+            self.judges.then(|| format!("{worse} of {all} figures are worse.")),
+            (open > 0).then(|| {
                 format!(
                     "{open} of {all} figures are not compared, since how much they vary is not known: measure both runs with --repeats \
                      5 ({REPEATS_MIN} at least)."
-                ),
-            ),
-            (
-                self.missing > 0,
-                format!(
-                    "{} of {} rows are not in the other run, and are not compared.",
-                    self.missing,
-                    self.missing + all / FIGURES.len()
-                ),
-            ),
-            (
-                !self.unlike.is_empty(),
-                format!(
-                    "The settings of the other run are not all the same: {}.",
-                    self.unlike.join(", ")
-                ),
-            ),
+                )
+            }),
+            (missing > 0).then(|| format!("{missing} of {rows} rows are not in the other run, and are not compared.")),
+            (!unlike.is_empty()).then(|| format!("The settings of the other run are not all the same: {unlike}.")),
         ];
-        let notes = notes
-            .into_iter()
-            .filter_map(|(is_shown, note)| is_shown.then_some(note));
+        let notes = notes.into_iter().flatten();
         Section::new(title).paragraphs(notes).table(table)
     }
 }

@@ -12,7 +12,7 @@ use super::row::{Measurement, ReportRow};
 use super::run::{FinishedRun, Interruption};
 use super::threshold::{ConditionResult, Demand};
 use crate::report::{
-    Cell, Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal, exact, percent,
+    Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal, exact, percent,
 };
 use crate::verdict::contention::{Headline, rules_table};
 
@@ -460,30 +460,20 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
 }
 
 fn knees_table(knees: &[Knees]) -> ReportTable {
-    let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
-        _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
-        Some(rate) => Cell::exact(rate),
-        None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
+    let words = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
+        _ if !is_tested => "not tested".to_owned(),
+        Some(rate) => exact(rate),
+        None => format!("above {}", exact(knee.highest_rate)),
     };
-    let mut table = ReportTable::new(
+    let rows = knees.iter().map(|knee| {
+        let latency = words(knee, knee.is_latency_tested(), knee.latency_rate);
+        let busy = words(knee, knee.is_tested(), knee.busy_rate);
+        let modelled = || words(knee, knee.is_tested(), knee.expected_busy_rate);
+        (latency, busy, knee.is_modelled.then(modelled), knee)
+    });
+    ReportTable::of(
         "Knees, in writes a second",
-        &[
-            "shards",
-            "latency knee",
-            "busy knee",
-            "busy knee, model",
-            "capacity",
-        ],
-    );
-    for knee in knees {
-        let modelled = rate(knee, knee.is_tested(), knee.expected_busy_rate);
-        table.row([
-            Cell::text(knee.shards.to_string()),
-            rate(knee, knee.is_latency_tested(), knee.latency_rate),
-            rate(knee, knee.is_tested(), knee.busy_rate),
-            Cell::optional(knee.is_modelled.then_some(modelled), |cell| cell),
-            Cell::decimal(knee.capacity_per_s, 0),
-        ]);
-    }
-    table
+        rows,
+        "shards # | latency knee: 0 | busy knee: 1 | busy knee, model: 2 | capacity: capacity_per_s .0",
+    )
 }

@@ -34,5 +34,5 @@ pub(crate) use json::to_json;
 pub(crate) use number::{
     bytes, count, decimal, duration, exact, key, micros, millis_decimals, percent, short, shortened,
 };
-pub(crate) use table::{Cell, ReportTable};
+pub(crate) use table::ReportTable;
 pub(crate) use text::Terminal;

@@ -49,52 +49,38 @@ impl Cell {
     fn of(figure: &Value, form: &str) -> Self {
         let (number, whole) = (figure.as_f64(), figure.as_u64());
         let decimals = form.get(1..).and_then(|digits| digits.parse().ok());
-        match (figure, form) {
-            (Value::Null, _) => Self::missing(),
-            (Value::String(text), _) => Self::text(text),
+        let decimals = decimals.unwrap_or(0);
+        let text = match (figure, form) {
+            (Value::String(text), _) => return Self::text(text),
             (Value::Array(words), _) => {
                 let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-                Self::text(words.join(", "))
+                return Self::text(words.join(", "));
             }
             (Value::Object(parts), _) => {
                 let counts = parts.values().filter_map(Value::as_u64);
-                Self::count(counts.sum::<u64>())
+                return Self::count(counts.sum());
             }
-            (Value::Bool(_), _) | (_, "#") => Self::text(figure.to_string()),
-            (_, "") if whole.is_none() => Self::optional(number, Self::exact),
-            (_, "") => Self::count(whole),
-            (_, "B") => Self::bytes(whole),
-            (_, "/s") => Self::decimal(number, usize::from(number < Some(1_000.0))),
-            (_, "ms") => Self::optional(number, |micros| {
-                let shown = decimal(micros / 1e3, millis_decimals(micros));
-                Self::shown(shown, micros.to_string())
+            (Value::Bool(_), _) | (Value::Number(_), "#") => return Self::text(figure.to_string()),
+            (_, "B") => whole.map(bytes),
+            (_, "date") => whole.map(date),
+            (_, "") if whole.is_some() => whole.map(count),
+            _ => number.map(|number| match form {
+                "" => exact(number),
+                "/s" => decimal(number, usize::from(number < 1_000.0)),
+                "ms" => decimal(number / 1e3, millis_decimals(number)),
+                "us" => micros(number),
+                _ if form.starts_with('%') => percent(number, decimals),
+                _ => decimal(number, decimals),
             }),
-            (_, "us") => Self::optional(number, |number| Self::text(micros(number))),
-            (_, "date") => Self::optional(whole, |ms| Self::shown(date(ms), ms.to_string())),
-            _ if form.starts_with('%') => Self::share(number, decimals.unwrap_or(0)),
-            _ => Self::decimal(number, decimals.unwrap_or(0)),
-        }
+        };
+        let value = whole.map(|whole| whole.to_string());
+        let value = value.or_else(|| Some(number?.to_string()));
+        Self::optional(text.zip(value), |(text, value)| Self::shown(text, value))
     }
 
-    /// Shows a whole number, grouped by thousands; a dash if it is not known.
-    pub(crate) fn count(number: impl Into<Option<u64>>) -> Self {
-        let cell = |number: u64| Self::shown(count(number), number.to_string());
-        Self::optional(number.into(), cell)
-    }
-
-    /// Shows a size in bytes, in the unit that fits; a dash if it is not known.
-    pub(crate) fn bytes(number: impl Into<Option<u64>>) -> Self {
-        let cell = |number: u64| Self::shown(bytes(number), number.to_string());
-        Self::optional(number.into(), cell)
-    }
-
-    /// Shows a number with this many decimals; a dash for NaN and infinities, and if it is not
-    /// known.
-    pub(crate) fn decimal(number: impl Into<Option<f64>>, decimals: usize) -> Self {
-        let number = number.into().filter(|number| number.is_finite());
-        Self::optional(number, |number| {
-            Self::shown(decimal(number, decimals), number.to_string())
-        })
+    /// Shows a whole number, grouped by thousands.
+    pub(crate) fn count(number: u64) -> Self {
+        Self::shown(count(number), number.to_string())
     }
 
     /// Shows a number with the decimals that it needs; a dash for NaN and infinities.
@@ -102,14 +88,6 @@ impl Cell {
         let number = Some(number).filter(|number| number.is_finite());
         Self::optional(number, |number| {
             Self::shown(exact(number), number.to_string())
-        })
-    }
-
-    /// Shows a part of one as a percentage with this many decimals; its value is the part.
-    pub(crate) fn share(part: impl Into<Option<f64>>, decimals: usize) -> Self {
-        let part = part.into().filter(|part| part.is_finite());
-        Self::optional(part, |part| {
-            Self::shown(percent(part, decimals), part.to_string())
         })
     }
 
@@ -308,19 +286,21 @@ mod tests {
 
     #[test]
     fn a_cell_shows_one_thing_and_says_the_value() {
+        let of = |figure: Value, form| Cell::of(&figure, form);
         let table = [
-            (Cell::count(1234), "1,234", "1234"),
-            (Cell::bytes(131_072), "128.0 KiB", "131072"),
-            (Cell::decimal(1234.5, 0), "1,234", "1234.5"),
-            (Cell::share(0.1234, 1), "12.3 %", "0.1234"),
-            (Cell::decimal(f64::NAN, 1), "-", ""),
-            (Cell::missing(), "-", ""),
+            (of(1234.into(), ""), "1,234", "1234"),
+            (of(131_072.into(), "B"), "128.0 KiB", "131072"),
+            (of(1234.5.into(), ".0"), "1,234", "1234.5"),
+            (of(0.1234.into(), "%1"), "12.3 %", "0.1234"),
+            (of(f64::NAN.into(), ".1"), "-", ""),
+            (Cell::exact(f64::NAN), "-", ""),
             (Cell::text("a"), "a", "a"),
         ];
         for (cell, text, value) in table {
             assert_eq!((cell.as_text(), cell.as_value()), (text, value));
         }
     }
+
     #[test]
     fn a_column_is_a_figure_of_the_row_or_of_one_of_its_parts() {
         let row = serde_json::json!({"bytes": {"p99": 2048}, "rate": 1234.5, "none": null, "kinds": ["a", "b"]});

@@ -4,14 +4,17 @@ use spikelet::record::{BinName, MAX_BINS};
 use spikelet::shard::arithmetic::SWEET_SPOT_FROM_BYTES;
 
 use super::model::Lint;
-use super::set_stats::SetStats;
+use super::set_stats::{CollectionStats, SetStats};
 use crate::report::{bytes, count};
 
 /// Collections with this many elements at their 99th percentile are worth a persisted index.
 const INDEX_FROM: u64 = 1000;
 
-/// A rule, the bin that it is about, the number of records that it finds, and what to say of them.
-type LintRow<'s> = (&'static str, Option<&'s str>, u64, String);
+/// What to say of the records that a rule finds, a line a rule; `{}` stands for its figure.
+const SENTENCES: &str = include_str!("lints.txt");
+
+/// A rule, the number of records that it finds, and the figure of its sentence, if it has one.
+type LintRow = (&'static str, u64, String);
 
 /// Returns the findings about a set: those of the set, then those of its bins.
 pub(super) fn lints(
@@ -20,108 +23,78 @@ pub(super) fn lints(
     stats: &SetStats,
     knows_indexes: bool,
 ) -> Vec<Lint> {
-    let of_bins = || bin_rows(stats, knows_indexes);
-    let rows = set_rows(cap, stats).into_iter().chain(of_bins());
-    let found = rows.filter(|(.., records, _)| *records > 0);
-    let lint = |(code, bin, records, sentence): LintRow<'_>| Lint {
+    let lint = |bin: Option<&String>, (code, records, figure): LintRow| Lint {
         code,
         namespace: namespace.to_owned(),
         set: set.to_owned(),
-        bin: bin.map(str::to_owned),
+        bin: bin.cloned(),
         records,
-        sentence,
+        sentence: sentence(code).replace("{}", &figure),
     };
-    found.map(lint).collect()
+    let of_set = set_rows(cap, stats).map(|row| lint(None, row));
+    let of_bins = stats.bins.iter().flat_map(|(name, bin)| {
+        let rows = bin_rows(&bin.collections, knows_indexes);
+        rows.map(|row| lint(Some(name), row))
+    });
+    let found = of_set.into_iter().chain(of_bins);
+    found.filter(|lint| lint.records > 0).collect()
 }
 
-fn set_rows(cap: u64, stats: &SetStats) -> Vec<LintRow<'_>> {
+/// Returns the sentence of a rule.
+fn sentence(code: &str) -> &'static str {
+    let mut rules = SENTENCES.lines().filter_map(|line| line.split_once(": "));
+    rules
+        .find_map(|(rule, says)| (rule == code).then_some(says))
+        .unwrap_or_default()
+}
+
+fn set_rows(cap: u64, stats: &SetStats) -> [LintRow; 9] {
     let measured = stats.counted.count();
     let small = measured - stats.counted.beyond(SWEET_SPOT_FROM_BYTES - 1);
     let is_mostly_small = small * 2 > measured && measured >= INDEX_FROM;
-    let row = |code, records, sentence: &str| (code, None, records, sentence.to_owned());
-    vec![
-        row(
-            "record_too_big",
-            stats.counted.beyond(cap),
-            &format!(
-                "Larger than a record may be by default or as given ({}): a write of it fails with code 13.",
-                bytes(cap)
-            ),
-        ),
-        row(
-            "bin_name_too_long",
-            stats.long_names,
-            &format!(
-                "A bin's name is longer than {} bytes: the write fails with code 21. Shorten it.",
-                BinName::MAX_BYTES
-            ),
-        ),
-        row(
-            "too_many_bins",
-            stats.too_many_bins,
-            &format!(
-                "More than {} bins: the write fails. Use a map bin.",
-                count(MAX_BINS as u64)
-            ),
-        ),
-        row(
-            "expiry_without_nsup",
-            stats.expiring,
-            "They expire. On an Aerospike server such writes fail with code 22 unless nsup-period is set; here they need nothing.",
-        ),
-        row(
-            "colon_in_key",
-            stats.colon_in_key,
-            "The key holds ':', which separates the keys of shards: a key like `alice:3` may meet a shard of `alice`. \
-             Another separator is safer.",
-        ),
-        row(
-            "repeated_key",
-            stats.repeated_keys,
-            "An earlier line has the same set and key: each line is counted as a record here, but a store would keep the last.",
-        ),
-        row(
-            "key_not_stored",
-            stats.without_key,
-            "The key is not stored with the record, so reports, backups and repairs can name it by its digest only.",
-        ),
-        row(
-            "mostly_below_1_kib",
-            if is_mostly_small { small } else { 0 },
-            "Most records are smaller than 1 KiB, so that index and header weigh much. If they are read together, keep \
-             them together: as a list or map in one record.",
-        ),
-        row(
-            "shards",
-            stats.companions,
-            "Shards of larger collections: the collection is judged as one, by its largest shard.",
+    let mostly_small = if is_mostly_small { small } else { 0 };
+    let too_big = stats.counted.beyond(cap);
+    let [name_bytes, bins] = [BinName::MAX_BYTES, MAX_BINS].map(|most| count(most as u64));
+    let none = String::new;
+    [
+        ("record_too_big", too_big, bytes(cap)),
+        ("bin_name_too_long", stats.long_names, name_bytes),
+        ("too_many_bins", stats.too_many_bins, bins),
+        ("expiry_without_nsup", stats.expiring, none()),
+        ("colon_in_key", stats.colon_in_key, none()),
+        ("repeated_key", stats.repeated_keys, none()),
+        ("key_not_stored", stats.without_key, none()),
+        ("mostly_below_1_kib", mostly_small, none()),
+        ("shards", stats.companions, none()),
+    ]
+}
+
+fn bin_rows(found: &CollectionStats, knows_indexes: bool) -> [LintRow; 2] {
+    let p99 = found.counts.per_mille(990);
+    let is_indexable = knows_indexes && p99 >= INDEX_FROM;
+    let unindexed = is_indexable.then(|| found.counts.count() - found.indexed);
+    [
+        ("map_key_type", found.with_odd_keys, String::new()),
+        (
+            "large_collection_without_index",
+            unindexed.unwrap_or(0),
+            count(p99),
         ),
     ]
 }
 
-fn bin_rows(stats: &SetStats, knows_indexes: bool) -> impl Iterator<Item = LintRow<'_>> {
-    stats.bins.iter().flat_map(move |(name, bin)| {
-        let found = &bin.collections;
-        let p99 = found.counts.per_mille(990);
-        let is_indexable = knows_indexes && p99 >= INDEX_FROM;
-        let unindexed = found.counts.count() - found.indexed;
-        [
-            (
-                "map_key_type",
-                Some(name.as_str()),
-                found.with_odd_keys,
-                "Keys of the map are no integers, text or bytes, which servers refuse since 7.1. Use one of these.".to_owned(),
-            ),
-            (
-                "large_collection_without_index",
-                Some(name.as_str()),
-                if is_indexable { unindexed } else { 0 },
-                format!(
-                    "Collections of up to {} elements (99 of 100) without a persisted index: every look-up reads the whole \
-                     collection. Create them ordered and with a persisted index.",
-                    count(p99)
-                ),
-            ),
-        ]
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_sentence_and_every_sentence_a_rule() {
+        let stats = SetStats::default();
+        let collections = CollectionStats::default();
+        let of_set = set_rows(1 << 20, &stats).map(|(code, ..)| code);
+        let of_bins = bin_rows(&collections, true).map(|(code, ..)| code);
+        let rules: Vec<&str> = of_set.into_iter().chain(of_bins).collect();
+        let named = SENTENCES.lines().filter_map(|line| line.split_once(": "));
+        assert_eq!(rules, named.map(|(rule, _)| rule).collect::<Vec<_>>());
+    }
 }
