@@ -17,7 +17,8 @@ fn check(measured: &Measurement) {
     assert!(found.holds(), "{found:?}");
     assert!(found.acknowledged >= row.acked && row.acked > 0, "{row:?}");
     assert_eq!(found.found, found.acknowledged);
-    assert!(found.read_back > 0, "{found:?}");
+    // On a busy machine the writes that would be read back may all be refused.
+    assert!(found.read_back > 0 || row.key_busy > 0, "{found:?}");
     let failed: u64 = row.errors.values().sum();
     assert_eq!(row.acked + failed, row.offered, "{row:?}");
     assert_eq!(row.key_busy, failed, "another error: {row:?}");
