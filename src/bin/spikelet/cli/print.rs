@@ -11,7 +11,7 @@ use indicatif::{
 use serde::Serialize;
 
 use crate::failure::{CommandFailure, Result};
-use crate::report::{Report, Terminal, to_json};
+use crate::report::{Report, TEXT_COLUMNS, Terminal, to_json};
 
 /// Writes to standard output. A reader that has seen enough and left is no failure: the exit code
 /// still reports the finding.
@@ -34,12 +34,12 @@ const COLUMNS_MIN: usize = 60;
 
 /// Writes a report to standard output, as [`shown`] makes it.
 pub(crate) fn emit_report(report: &Report) -> Result<()> {
-    emit(&shown(report))
+    emit(&shown(report, TEXT_COLUMNS))
 }
 
-/// Returns the text of a report: as wide as the terminal, 60 to 100 columns, and with colours
-/// unless `NO_COLOR` is set; without colours where standard output is no terminal.
-pub(crate) fn shown(report: &Report) -> String {
+/// Returns the text of a report: as wide as the terminal, from 60 columns to `columns_max`, and with
+/// colours unless `NO_COLOR` is set; without colours where standard output is no terminal.
+pub(crate) fn shown(report: &Report, columns_max: usize) -> String {
     if !io::stdout().is_terminal() {
         return report.to_text();
     }
@@ -47,7 +47,7 @@ pub(crate) fn shown(report: &Report) -> String {
     let size = Term::stdout().size_checked();
     let width = size.map_or(shown.columns, |(_, columns)| columns.into());
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    shown.columns = width.clamp(COLUMNS_MIN, shown.columns);
+    shown.columns = width.clamp(COLUMNS_MIN, columns_max);
     shown.has_colours = !is_set("NO_COLOR") && std::env::var_os("TERM") != Some("dumb".into());
     report.to_text_for(shown)
 }

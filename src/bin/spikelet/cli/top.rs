@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use console::{Key, Term};
-use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
+use spikelet::monitor::{ErrorSnapshot, HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 
 use super::CommandOutcome;
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::{emit, emit_report, screen, shown};
 use crate::failure::{CommandFailure, Result};
-use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
+use crate::report::{Report, ReportTable, Section, bytes, count, decimal, shortened};
 use crate::threads::sleep_until;
 
 /// How long a first look may be waited for that has rates.
@@ -24,9 +24,15 @@ const FIRST_RATES: Duration = Duration::from_secs(5);
 /// How often the answer is asked for again until it has rates, and whether the command is to end.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Wider terminals are not filled.
+const COLUMNS_MAX: usize = 250;
+
+/// So many digits of a digest are shown: the JSON form has them all.
+const DIGEST_DIGITS: usize = 12;
+
 /// Explains records that are shown by their digests.
 const NO_KEY: &str = "A record is shown by its digest where no key is stored with it: clients send the key if their write policy says so \
-(send_key), and compute the digest of a key that is suspected.";
+(send_key), and compute the digest of a key that is suspected (--json shows it whole).";
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
@@ -124,7 +130,10 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome> {
             let mut ordered = snapshot.clone();
             order.sort(&mut ordered);
             let status = "q: end  sort by w: writes, a: waits, b: KEY_BUSY, s: size, r: contention";
-            emit(&screen(&shown(&report(host, &ordered)), status))?;
+            emit(&screen(
+                &shown(&report(host, &ordered), COLUMNS_MAX),
+                status,
+            ))?;
             match keys.wait(&stop, next) {
                 _ if stop.load(Ordering::Relaxed) => break 'looks,
                 Some('q') => break 'looks,
@@ -242,21 +251,19 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         syncs += &format!(", {} ms each", decimal(took, 2));
     }
     let key_busy = counted(namespace.key_busy, namespace.key_busy_per_s);
-    let errors = namespace.errors.iter().map(|error| {
-        let label = format!("error {}", error.code);
-        (label, counted(error.count, error.per_s))
-    });
+    let error = |one: &ErrorSnapshot| format!("{}: {}", one.code, counted(one.count, one.per_s));
+    let errors: Vec<String> = namespace.errors.iter().map(error).collect();
+    let errors = (!errors.is_empty()).then(|| ("errors", errors.join("; ")));
     let stopped = ("writes", "stopped for want of space");
     let read_only = namespace.read_only.as_ref();
     let hot = &namespace.hot;
+    let waits = counted(namespace.waits, namespace.waits_per_s);
+    // Few lines leave room for the records.
     let section = Section::new(format!("Namespace {}", namespace.name))
-        .fact("records", count(namespace.records))
-        .fact("live", live)
-        .fact("log", log)
-        .fact("cleaning moved", moved)
+        .fact("records", format!("{}, {live}", count(namespace.records)))
+        .fact("log", format!("{log}; cleaning moved {moved}"))
         .fact("syncs", syncs)
-        .fact("waits", counted(namespace.waits, namespace.waits_per_s))
-        .fact("KEY_BUSY", key_busy)
+        .fact("waits", format!("{waits}; KEY_BUSY {key_busy}"))
         .facts(errors)
         .facts(namespace.stop_writes.then_some(stopped))
         .facts(read_only.map(|why| ("read-only", why)))
@@ -292,7 +299,12 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
 
 fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
     let rows = hot.iter().map(|hot| {
-        let digest = || format!("digest {}", hot.digest);
+        let digest = || {
+            shortened(
+                format!("digest {}", hot.digest),
+                "digest ".len() + DIGEST_DIGITS,
+            )
+        };
         let key = hot.key.clone().unwrap_or_else(digest);
         let set = hot.set.as_deref().map_or("(gone)", set_name);
         (key, set, shards(hot), hot)
@@ -349,4 +361,42 @@ fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
 
 fn set_name(set: &str) -> &str {
     if set.is_empty() { "(none)" } else { set }
+}
+
+#[cfg(test)]
+mod tests {
+    use spikelet::Store;
+
+    use super::*;
+    use crate::report::Terminal;
+
+    #[test]
+    fn a_small_terminal_has_room_for_hot_records_below_the_figures() {
+        let store = Store::in_memory().unwrap();
+        let mut seen = serde_json::to_value(StoreSnapshot::of(&store, 5)).unwrap();
+        let namespace = &mut seen["namespaces"][0];
+        let kinds = namespace["operations"].as_array_mut().unwrap();
+        for kind in kinds.iter_mut().take(4) {
+            kind["count"] = 9.into();
+        }
+        namespace["errors"] = serde_json::json!([
+            {"code": 2, "count": 59, "per_s": 0.0},
+            {"code": 14, "count": 1_634, "per_s": 27.0}
+        ]);
+        let mut hot = serde_json::to_value(HotRecordSnapshot::default()).unwrap();
+        hot["digest"] = "9232fe7b05a5b9e012f969b8ec11da30af840da0".into();
+        namespace["hot"] = vec![hot].into();
+        seen["connections"] = 35.into();
+        let host = "localhost".parse().unwrap();
+        let report = report(&host, &serde_json::from_value(seen).unwrap());
+        let terminal = Terminal {
+            columns: 80,
+            has_colours: false,
+        };
+        let text = report.to_text_for(terminal);
+        let mut lines = text.lines();
+        let row = lines.position(|line| line.contains("digest 9232fe7b05a5..."));
+        // Of 24 rows two are the status line and the cursor's.
+        assert!(row.is_some_and(|row| row < 22), "{text}");
+    }
 }

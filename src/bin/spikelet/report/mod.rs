@@ -35,4 +35,4 @@ pub(crate) use number::{
     bytes, count, decimal, duration, exact, key, micros, millis_decimals, percent, short, shortened,
 };
 pub(crate) use table::ReportTable;
-pub(crate) use text::Terminal;
+pub(crate) use text::{TEXT_COLUMNS, Terminal};
