@@ -311,8 +311,13 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
     if series.is_empty() {
         return None;
     }
+    // A single line has no legend.
+    let title = match series.as_slice() {
+        [one] => format!("Percentiles at {}", one.name),
+        _ => "Percentiles at the highest load".to_owned(),
+    };
     Some(Chart {
-        title: "Percentiles at the highest load".to_owned(),
+        title,
         description: format!(
             "Latency over the percentile, as 1 / (1 - percentile) on a logarithmic scale: 10 is p90, 100 is p99. {}",
             ends(&series)

@@ -25,6 +25,17 @@ impl AxisUnit {
         }
     }
 
+    /// Writes the number of a tick: its room is that of seven letters.
+    pub(super) fn write_tick(self, value: f64) -> String {
+        let units = [(1e9, "G"), (1e6, "M"), (1e4, "k")];
+        let unit = units.into_iter().find(|(from, _)| value >= *from);
+        match (self, unit) {
+            (Self::Number, Some((_, "k"))) => format!("{}k", short(value / 1e3)),
+            (Self::Number, Some((from, unit))) => format!("{}{unit}", short(value / from)),
+            _ => self.write(value),
+        }
+    }
+
     pub(super) fn cell(self, value: f64) -> Cell {
         if value.is_finite() {
             Cell::shown(self.write(value), value.to_string())
@@ -200,6 +211,19 @@ mod tests {
         assert_eq!(ruler.at(0.0), Some(100.0));
         assert_eq!(ruler.at(1e9), Some(0.0));
         assert_eq!(ruler.at(f64::NAN), None);
+    }
+
+    #[test]
+    fn ticks_of_large_numbers_have_room_beside_the_plot() {
+        for (value, text) in [
+            (9_000.0, "9,000"),
+            (20_000.0, "20k"),
+            (100_000.0, "100k"),
+            (2.5e6, "2.5M"),
+            (1e10, "10G"),
+        ] {
+            assert_eq!(AxisUnit::Number.write_tick(value), text);
+        }
     }
 
     #[test]

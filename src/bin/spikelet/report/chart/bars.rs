@@ -19,6 +19,14 @@ const LETTER_WIDE: f64 = 14.0;
 /// The most labels on the x axis.
 const LABELS_MAX: usize = 12;
 
+/// Returns the least height of a bar with a value.
+const fn least_height(lane: &Lane) -> f64 {
+    match lane.y.scale {
+        Scale::Linear => BAR_MIN,
+        Scale::Log => BAR_MIN_LOG,
+    }
+}
+
 /// The places of bars, one group a bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Bars {
@@ -95,10 +103,7 @@ impl Bars {
                     continue;
                 };
                 let x = LEFT + bucket * width + width * 0.08 + place as f64 * each;
-                let height = match lane.y.scale {
-                    Scale::Linear => (bottom - y).max(BAR_MIN),
-                    Scale::Log => (bottom - y).max(BAR_MIN_LOG),
-                };
+                let height = (bottom - y).max(least_height(lane));
                 let advised = if self.advised == Some(number) {
                     " best"
                 } else {
@@ -165,7 +170,7 @@ impl Bars {
             } else {
                 "v m"
             };
-            let at = y.min(bottom - BAR_MIN) - 5.0;
+            let at = y.min(bottom - least_height(lane)) - 5.0;
             canvas.text(class, middle, at, "middle", text);
         }
     }

@@ -23,6 +23,8 @@ const PATTERNS: usize = 8;
 const PLOT: f64 = 270.0;
 /// The height of the plot of one of several lanes.
 const LANE: f64 = 110.0;
+/// Between lanes: the lowest tick of one and the name of the next do not touch.
+const APART: f64 = 14.0;
 /// Room for the names of bands and marks over all lanes.
 const MARKS: f64 = 44.0;
 /// The longest bar in a terminal, in columns.
@@ -210,7 +212,8 @@ impl Chart {
                 BELOW,
             ),
         };
-        let bottom = head + self.lanes.len().max(1) as f64 * (ABOVE + height);
+        let lanes = self.lanes.len().max(1) as f64;
+        let bottom = head + lanes * (ABOVE + height) + (lanes - 1.0) * APART;
         // The names of bands and marks stand among bars, and above lines.
         let (top, band_at, mark_at) = match bars {
             Some(_) => (ABOVE, ABOVE + 20.0, ABOVE + 44.0),
@@ -245,7 +248,7 @@ impl Chart {
                     pattern += 1;
                 }
             }
-            above += height + ABOVE;
+            above += height + APART + ABOVE;
         }
         let marks = self.marks.iter();
         let marks = marks.filter_map(|mark| Some((x.at(mark.at)?, mark.label.as_str())));

@@ -92,7 +92,7 @@ impl Canvas {
                 self.svg,
                 "<text class=\"{class}\" x=\"{}\" y=\"{y:.1}\" dy=\".34em\" text-anchor=\"end\">{}</text>",
                 LEFT - 8.0,
-                escape(&axis.unit.write(value))
+                escape(&axis.unit.write_tick(value))
             );
         }
         self.path("g", &grid);
@@ -106,7 +106,7 @@ impl Canvas {
             let Some(x) = ruler.at(value) else { continue };
             let _ = write!(grid, "M{x:.1} {bottom:.1}v5");
             let class = if minor { "t x m" } else { "t x" };
-            self.x_tick(class, x, bottom, &axis.unit.write(value));
+            self.x_tick(class, x, bottom, &axis.unit.write_tick(value));
         }
         self.path("a", &grid);
         self.x_name("n x", &axis.label, bottom);

@@ -11,7 +11,7 @@ use super::model::{NamespaceSizing, SetSizing, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::SizeRemedy;
 use super::secondary_index::secondary_indexes_table;
-use crate::report::{Report, ReportTable, Section, Verdict, bytes, count, decimal};
+use crate::report::{Report, ReportTable, Section, Verdict, bytes, count, decimal, exact};
 use crate::verdict::Word;
 use crate::verdict::sizing::rules_table;
 
@@ -24,7 +24,7 @@ impl Sizing {
     /// Builds the report of the sizing.
     pub(crate) fn to_report(&self) -> Report {
         let headline = &self.verdict;
-        let rate = self.writes_per_s.map(|rate| decimal(rate, 1));
+        let rate = self.writes_per_s.map(exact);
         Report::new(format!("Sizing of {}", self.source))
             .lead(
                 headline.level.level(),

@@ -3,7 +3,7 @@
 use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
 use super::{NEAR, SetFacts, THRESHOLDS, bound_text, heaviest_collection, word};
-use crate::report::{bytes, count, decimal};
+use crate::report::{bytes, count, decimal, short};
 use crate::sizing::model::{RecordSizing, SetVerdict};
 use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::CollectionStats;
@@ -231,7 +231,7 @@ pub(super) fn rate(set: &SetFacts<'_>, bound: f64) -> Option<SetVerdict> {
     };
     let sentence = format!(
         "Its hottest record is said to take {} writes a second, {beyond} the {WRITES_PER_SECOND} that one record takes well.",
-        decimal(rate, 1)
+        short(rate)
     );
     let helps = (remedy, None);
     Some(verdict(level, "writes_per_s", figures, helps, sentence))
