@@ -33,43 +33,22 @@ pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
         return Vec::new();
     }
     let layouts = open_layouts(open.iter().map(|(_, row)| *row));
-    let logarithmic =
-        "Latency from the intended time on a logarithmic scale, a line for each way of sharding";
     let latency = || Axis::new("latency", AxisUnit::Micros).log();
+    let acknowledged = Axis::new("acknowledged, writes/s", AxisUnit::Number);
     let all = rates.iter().map(|rate| (*rate, *rate)).collect();
-    let pictures: [(&str, String, Axis, FigureReader, Option<Series>); 4] = [
+    let all = Some(Series::new("all of it (y = x)", all));
+    let pictures: [(&str, Axis, FigureReader, Option<Series>); 4] = [
+        ("p99 latency", latency(), |row| row.p99_us, None),
+        ("Median latency", latency(), |row| row.p50_us, None),
         (
-            "p99 latency by rate",
-            format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
-            latency(),
-            |row| row.p99_us,
-            None,
-        ),
-        (
-            "Median latency by rate",
-            format!("{logarithmic}: half of the acknowledged writes take no longer"),
-            latency(),
-            |row| row.p50_us,
-            None,
-        ),
-        (
-            "KEY_BUSY by rate",
-            "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding"
-                .to_owned(),
+            "KEY_BUSY",
             Axis::new("KEY_BUSY", AxisUnit::Percent),
             |row| row.key_busy_share * 100.0,
             None,
         ),
-        (
-            "Goodput by rate",
-            "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged"
-                .to_owned(),
-            Axis::new("acknowledged, writes/s", AxisUnit::Number),
-            |row| row.goodput_per_s,
-            Some(Series::new("all of it (y = x)", all)),
-        ),
+        ("Goodput", acknowledged, |row| row.goodput_per_s, all),
     ];
-    let drawn = pictures.into_iter().map(|(title, what, y, read, all)| {
+    let drawn = pictures.into_iter().map(|(what, y, read, all)| {
         let lines = layouts.iter().map(|layout| {
             let rows = open.iter().filter(|(_, row)| row.shards == *layout);
             let mut points: Vec<(f64, f64)> = rows.map(|(rate, row)| (*rate, read(row))).collect();
@@ -81,8 +60,11 @@ pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
         series.truncate(LINES_MAX - usize::from(all.is_some()));
         series.extend(all);
         Chart {
-            title: title.to_owned(),
-            description: format!("{what}: {}", ends(&series)),
+            title: format!("{what} by rate"),
+            description: format!(
+                "{what} of the writes over the offered rate, a line for each way of sharding: {}",
+                ends(&series)
+            ),
             x: Axis::new("offered, writes/s", AxisUnit::Number),
             lanes: vec![Lane { y, series }],
             ..Chart::default()

@@ -107,48 +107,29 @@ pub(super) struct FigureChange {
     load: String,
 }
 
-/// A figure that rows are compared by.
+/// A figure that rows are compared by: its name, how it is read, of a percentile its share of the
+/// writes, and the largest change that never counts.
 #[derive(Clone, Copy, Debug)]
-struct ComparedFigure {
-    name: &'static str,
-    read: fn(&Figures) -> f64,
-    /// Of a percentile, its share of the writes.
-    percentile: Option<f64>,
-    /// A smaller change never counts.
-    least: f64,
-}
+struct ComparedFigure(&'static str, fn(&Figures) -> f64, Option<f64>, f64);
 
-/// The compared figures of each row: more goodput is better, less of all others. A tenth of a percent of writes refused, and a microsecond, are
-/// nothing.
+/// The compared figures of each row: more goodput is better, less of all others. A tenth of a
+/// percent of writes refused, and a microsecond, are nothing.
 const FIGURES: [ComparedFigure; 4] = [
-    ComparedFigure::new("goodput_per_s", |row| row.goodput_per_s, None, 0.0),
-    ComparedFigure::new("key_busy_share", |row| row.key_busy_share, None, 0.001),
-    ComparedFigure::new("p50_us", |row| row.p50_us, Some(0.5), 1.0),
-    ComparedFigure::new("p99_us", |row| row.p99_us, Some(0.99), 1.0),
+    ComparedFigure("goodput_per_s", |row| row.goodput_per_s, None, 0.0),
+    ComparedFigure("key_busy_share", |row| row.key_busy_share, None, 0.001),
+    ComparedFigure("p50_us", |row| row.p50_us, Some(0.5), 1.0),
+    ComparedFigure("p99_us", |row| row.p99_us, Some(0.99), 1.0),
 ];
 
 impl ComparedFigure {
-    const fn new(
-        name: &'static str,
-        read: fn(&Figures) -> f64,
-        percentile: Option<f64>,
-        least: f64,
-    ) -> Self {
-        Self {
-            name,
-            read,
-            percentile,
-            least,
-        }
-    }
-
     /// Reads the figure of each repeat; `None`: too few writes in some of them.
     fn of(&self, repeats: &[Figures]) -> Option<Vec<f64>> {
+        let Self(_, read, percentile, _) = self;
         let is_known = |one: &Figures| {
             let beyond = |share: f64| one.acked as f64 * (1.0 - share) >= BEYOND_MIN;
-            (self.read)(one).is_finite() && self.percentile.is_none_or(beyond)
+            read(one).is_finite() && percentile.is_none_or(beyond)
         };
-        let read = |one: &Figures| is_known(one).then(|| (self.read)(one));
+        let read = |one: &Figures| is_known(one).then(|| read(one));
         repeats.iter().map(read).collect()
     }
 
@@ -158,11 +139,11 @@ impl ComparedFigure {
         let Some(found) = Difference::of(before, now) else {
             return ChangeVerdict::TooFewRepeats;
         };
-        let is_noise = found.by.abs() <= (before.mean().abs() * noise).max(self.least);
+        let is_noise = found.by.abs() <= (before.mean().abs() * noise).max(self.3);
         let is_chance = found.chance >= FALSE_ALARMS / figures.max(1) as f64;
         if is_noise || is_chance {
             ChangeVerdict::Unchanged
-        } else if (found.by > 0.0) == (self.name == "goodput_per_s") {
+        } else if (found.by > 0.0) == (self.0 == "goodput_per_s") {
             ChangeVerdict::Better
         } else {
             ChangeVerdict::Worse
@@ -312,7 +293,7 @@ impl OtherRun {
             rate: row.rate,
             writers: row.writers,
             shards: row.shards,
-            metric: figure.name,
+            metric: figure.0,
             before: before_mean,
             now: now_mean,
             change: before_mean.zip(now_mean).and_then(part),

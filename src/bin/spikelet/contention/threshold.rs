@@ -10,6 +10,8 @@ use super::format::micros_as_shown;
 use super::measure::Figures;
 use super::row::ReportRow;
 
+use self::ThresholdMetric::{Number, OfRow, Time};
+
 /// Something that holds for a row, or does not.
 #[derive(Clone, Debug)]
 pub(crate) struct RowCondition {
@@ -44,27 +46,18 @@ const COMPARISONS: [(&str, Compare); 6] = [
 ];
 
 const METRICS: [(&str, ThresholdMetric); 12] = [
-    ("key_busy", ThresholdMetric::Number(|of| of.key_busy as f64)),
-    ("p50", ThresholdMetric::Time(|of| of.p50_us)),
-    ("p99", ThresholdMetric::Time(|of| of.p99_us)),
-    ("p999", ThresholdMetric::Time(|of| of.p999_us)),
-    ("p99.9", ThresholdMetric::Time(|of| of.p999_us)),
-    ("max", ThresholdMetric::Time(|of| of.max_us)),
-    ("mean", ThresholdMetric::Time(|of| of.mean_us)),
-    ("goodput", ThresholdMetric::Number(|of| of.goodput_per_s)),
-    ("lost", ThresholdMetric::OfRow(|row| row.correctness.lost)),
-    (
-        "duplicates",
-        ThresholdMetric::OfRow(|row| row.correctness.duplicates),
-    ),
-    (
-        "invisible",
-        ThresholdMetric::OfRow(|row| row.correctness.invisible),
-    ),
-    (
-        "errors",
-        ThresholdMetric::OfRow(|row| row.errors.values().sum()),
-    ),
+    ("key_busy", Number(|of| of.key_busy as f64)),
+    ("p50", Time(|of| of.p50_us)),
+    ("p99", Time(|of| of.p99_us)),
+    ("p999", Time(|of| of.p999_us)),
+    ("p99.9", Time(|of| of.p999_us)),
+    ("max", Time(|of| of.max_us)),
+    ("mean", Time(|of| of.mean_us)),
+    ("goodput", Number(|of| of.goodput_per_s)),
+    ("lost", OfRow(|row| row.correctness.lost)),
+    ("duplicates", OfRow(|row| row.correctness.duplicates)),
+    ("invisible", OfRow(|row| row.correctness.invisible)),
+    ("errors", OfRow(|row| row.errors.values().sum())),
 ];
 
 impl FromStr for RowCondition {
@@ -99,8 +92,8 @@ impl FromStr for RowCondition {
         let number: f64 = number
             .parse()
             .map_err(|_| wrong(&format!("{limit:?} is no limit")))?;
-        let is_time = matches!(metric, ThresholdMetric::Time(_));
-        let share = ThresholdMetric::Number(|of| of.key_busy_share);
+        let is_time = matches!(metric, Time(_));
+        let share = Number(|of| of.key_busy_share);
         let (metric, limit) = match unit.trim() {
             "us" if is_time => (metric, number),
             "ms" if is_time => (metric, number * 1e3),
@@ -134,10 +127,10 @@ impl RowCondition {
     fn holds(&self, row: &ReportRow, phase: Option<&Phase>) -> Option<bool> {
         let figures = phase.map_or(&row.figures, |phase| &phase.figures);
         let value = match self.metric {
-            ThresholdMetric::OfRow(read) => read(row) as f64,
-            ThresholdMetric::Number(read) => read(figures),
-            ThresholdMetric::Time(_) if figures.acked == 0 => return None,
-            ThresholdMetric::Time(read) => match read(figures) {
+            OfRow(read) => read(row) as f64,
+            Number(read) => read(figures),
+            Time(_) if figures.acked == 0 => return None,
+            Time(read) => match read(figures) {
                 micros if micros.is_nan() && phase.is_some() => micros_as_shown(figures.max_us),
                 micros => micros_as_shown(micros),
             },
@@ -150,7 +143,7 @@ impl RowCondition {
     fn parts<'r>(&self, row: &'r ReportRow) -> Vec<Option<&'r Phase>> {
         let phases = row.phases.iter().filter(|phase| phase.figures.offered > 0);
         match phases.map(Some).collect::<Vec<_>>() {
-            _ if matches!(self.metric, ThresholdMetric::OfRow(_)) => vec![None],
+            _ if matches!(self.metric, OfRow(_)) => vec![None],
             phases if phases.is_empty() => vec![None],
             phases => phases,
         }
