@@ -65,8 +65,8 @@ pub(crate) struct SizingOptions {
     /// List this many of the largest records.
     #[arg(help_heading = "Output", long, value_name = "N", default_value_t = 10, value_parser = RangedU64ValueParser::<usize>::new().range(0..=TOP_MAX))]
     pub(crate) top: usize,
-    /// The largest record that is allowed, in bytes [default: 1048576; 8388608 of a store that
-    /// holds larger ones].
+    /// The largest record that is allowed, in bytes; shards are advised within 80 % of it [default:
+    /// 1048576; 8388608 of a store that holds larger ones].
     #[arg(help_heading = "Limits", long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(64..))]
     pub(crate) max_record_bytes: Option<u64>,
     /// Measure a sample of this many records of each set [default: all].
