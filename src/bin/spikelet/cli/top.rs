@@ -251,7 +251,10 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         syncs += &format!(", {} ms each", decimal(took, 2));
     }
     let key_busy = counted(namespace.key_busy, namespace.key_busy_per_s);
-    let error = |one: &ErrorSnapshot| format!("{}: {}", one.code, counted(one.count, one.per_s));
+    let error = |one: &ErrorSnapshot| {
+        let rate = one.per_s.filter(|rate| *rate > 0.0);
+        format!("{}: {}", one.code, counted(one.count, rate))
+    };
     let errors: Vec<String> = namespace.errors.iter().map(error).collect();
     let errors = (!errors.is_empty()).then(|| ("errors", errors.join("; ")));
     let stopped = ("writes", "stopped for want of space");

@@ -1,5 +1,7 @@
 //! The pictures of the report.
 
+use std::collections::BTreeSet;
+
 use super::activation::{Activation, Moment};
 use super::format::{load, shards};
 use super::judge::{BUSY_KNEE, open_layouts};
@@ -274,6 +276,8 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
             None => shown.push(measured),
         }
     }
+    let loads: BTreeSet<String> = shown.iter().map(|one| load(&one.row)).collect();
+    let is_one_load = loads.len() == 1;
     let curve = |measured: &&Measurement| {
         let rest = |halving: u32| 2_f64.powi(halving as i32);
         let points = (0..HALVINGS)
@@ -285,7 +289,12 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
                     .value_at_quantile(1.0 - 1.0 / rest(halving));
                 (rest(halving), (nanos as f64 / 1e3).min(measured.row.max_us))
             });
-        let name = format!("{}, {}", load(&measured.row), shards(measured.row.shards));
+        let of_shards = shards(measured.row.shards);
+        let name = if is_one_load {
+            of_shards
+        } else {
+            format!("{}, {of_shards}", load(&measured.row))
+        };
         Series::new(name, points.collect())
     };
     let mut series = merged(shown.iter().map(curve));
@@ -293,11 +302,13 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
     if series.is_empty() {
         return None;
     }
+    let mut title = "Percentiles at the highest load".to_owned();
     // A single line has no legend.
-    let title = match series.as_slice() {
-        [one] => format!("Percentiles at {}", one.name),
-        _ => "Percentiles at the highest load".to_owned(),
-    };
+    let only = series.first().filter(|_| series.len() == 1);
+    let only = only.map(|series| series.name.clone());
+    for words in loads.into_iter().filter(|_| is_one_load).chain(only) {
+        title += &format!(", {words}");
+    }
     Some(Chart {
         title,
         description: format!(
