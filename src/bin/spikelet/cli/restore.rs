@@ -88,6 +88,20 @@ struct RestoreReport {
     done: RestoreSummary,
 }
 
+/// What became of other records, a line each: the place of its number in a summary, its name, and
+/// why.
+const REST: &str = "\
+/fresher: kept, as new: exist with this generation or a higher one
+/existed: kept, existed: were to be left alone
+/expired: expired: have expired since
+/without_bins: without bins: hold nothing that could be stored
+/left_out: left out: are of other namespaces or sets
+/refused: REFUSED: cannot be restored to this namespace
+/indexes: indexes: were declared and built
+/indexes_existed: indexes, existed: are there with the same definition
+/indexes_left_out: indexes, left out: are of other sets, or not wanted
+/skipped/modules: modules: are not records; register them again";
+
 impl RestoreReport {
     fn report(&self) -> Report {
         let done = &self.done;
@@ -105,40 +119,12 @@ impl RestoreReport {
         } else {
             Report::new(format!("Checked {}, restored nothing", self.path))
         };
-        let rest = [
-            (
-                done.fresher,
-                "kept, as new: exist with this generation or a higher one",
-            ),
-            (done.existed, "kept, existed: were to be left alone"),
-            (done.expired, "expired: have expired since"),
-            (
-                done.without_bins,
-                "without bins: hold nothing that could be stored",
-            ),
-            (done.left_out, "left out: are of other namespaces or sets"),
-            (
-                done.refused,
-                "REFUSED: cannot be restored to this namespace",
-            ),
-            (done.indexes, "indexes: were declared and built"),
-            (
-                done.indexes_existed,
-                "indexes, existed: are there with the same definition",
-            ),
-            (
-                done.indexes_left_out,
-                "indexes, left out: are of other sets, or not wanted",
-            ),
-            (
-                done.skipped.modules,
-                "modules: are not records: register them again",
-            ),
-        ];
-        let rest = rest.into_iter().filter(|(number, _)| *number > 0);
-        let rest = rest.map(|(number, what)| {
-            let (label, why) = what.split_once(": ").unwrap_or((what, ""));
-            (label, format!("{} {why}", count(number)))
+        let figures = serde_json::to_value(done).unwrap_or_default();
+        let rest = REST.lines().filter_map(|line| {
+            let mut parts = line.split(": ");
+            let (place, label, why) = (parts.next()?, parts.next()?, parts.next()?);
+            let number = figures.pointer(place)?.as_u64()?;
+            (number > 0).then(|| (label, format!("{} {why}", count(number))))
         });
         let goes_on = "restored records stay; the same command again goes on, and leaves alone records that exist with their generation";
         report
@@ -246,4 +232,22 @@ fn open(arguments: &RestoreArguments, restore: &Restore) -> Result<Store, spikel
         builder = builder.namespace(config);
     }
     builder.open()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_rest_has_a_number_a_name_and_a_reason() {
+        let figures = serde_json::to_value(RestoreSummary::default()).unwrap();
+        for line in REST.lines() {
+            let parts: Vec<&str> = line.split(": ").collect();
+            assert_eq!(parts.len(), 3, "{line}");
+            assert!(
+                figures.pointer(parts[0]).is_some_and(|one| one.is_u64()),
+                "{line}"
+            );
+        }
+    }
 }
