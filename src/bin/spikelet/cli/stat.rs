@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 use spikelet::Namespace;
+use spikelet::monitor::{HotRecordSnapshot, StoreSnapshot};
 use spikelet::storage::{SetUsage, Stats};
 
 use super::print::emit_found;
 use super::target::open;
+use super::top::hot_table;
 use super::{CommandOutcome, StoreArguments};
 use crate::failure::Result;
-use crate::report::{Report, ReportTable, Section, bytes, count, decimal, key};
+use crate::report::{Report, ReportTable, Section, bytes, count, decimal};
 use crate::sizing::{SecondaryIndexSizing, secondary_indexes_table};
 
 /// How many hot keys are shown.
@@ -31,34 +33,16 @@ struct NamespaceStat {
     write_amplification: Option<f64>,
     index_bytes_per_record: f64,
     indexes: Vec<SecondaryIndexSizing>,
-    hot_keys: Vec<HotKeyStat>,
+    hot_keys: Vec<HotRecordSnapshot>,
     clean_close: bool,
     damaged_entries: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct HotKeyStat {
-    /// None if the record is gone, or its key was not stored.
-    key: Option<String>,
-    digest: String,
-    waits: u64,
-    key_busy: u64,
-}
-
 impl NamespaceStat {
-    fn new(namespace: &Namespace) -> Self {
+    fn new(namespace: &Namespace, hot_keys: Vec<HotRecordSnapshot>) -> Self {
         let stats = namespace.stats().storage;
         let opening = namespace.opening();
         let known = stats.traffic.requested_bytes > 0;
-        let hot = namespace
-            .hot_records(HOT_KEYS)
-            .into_iter()
-            .map(|hot| HotKeyStat {
-                key: hot.key.as_ref().map(key),
-                digest: hot.digest.to_string(),
-                waits: hot.waits,
-                key_busy: hot.busy,
-            });
         Self {
             name: namespace.name().to_owned(),
             // "No set" is among them always; it is worth a line only if it holds something.
@@ -70,7 +54,7 @@ impl NamespaceStat {
             write_amplification: known.then(|| stats.traffic.write_amplification()),
             index_bytes_per_record: stats.index_bytes_per_record(),
             indexes: SecondaryIndexSizing::all_of(namespace),
-            hot_keys: hot.collect(),
+            hot_keys,
             clean_close: opening.from_snapshot,
             damaged_entries: opening.damaged_entries,
             stats,
@@ -115,7 +99,11 @@ impl NamespaceStat {
             .facts(no_hot_keys.map(|why| ("hot keys", why)))
             .table(self.sets_table().if_any())
             .table(secondary_indexes_table("Secondary indexes", &self.indexes))
-            .table(self.hot_table().if_any())
+            .table(
+                hot_table("Records that writers fought over", &self.hot_keys)
+                    .of_known()
+                    .if_any(),
+            )
     }
 
     fn sets_table(&self) -> ReportTable {
@@ -125,18 +113,6 @@ impl NamespaceStat {
         });
         ReportTable::of("Sets", rows, "set: 0 | records | size: stored_bytes B")
     }
-
-    fn hot_table(&self) -> ReportTable {
-        let rows = self.hot_keys.iter().map(|hot| {
-            let digest = || format!("digest {}", hot.digest);
-            (hot.key.clone().unwrap_or_else(digest), hot)
-        });
-        ReportTable::of(
-            "Records that writers fought over",
-            rows,
-            "key: 0 | waits | KEY_BUSY: key_busy",
-        )
-    }
 }
 
 /// Shows the content of a store.
@@ -145,9 +121,14 @@ impl NamespaceStat {
 /// A directory without a store, or with one that is in use or cannot be read.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
     let store = open(&arguments.dir)?;
+    let looked = StoreSnapshot::of(&store, HOT_KEYS).namespaces;
+    let namespaces = looked.into_iter().map(|looked| -> Result<NamespaceStat> {
+        let namespace = store.namespace(&looked.name)?;
+        Ok(NamespaceStat::new(&namespace, looked.hot))
+    });
     let stat = StoreStat {
         path: arguments.dir.display().to_string(),
-        namespaces: store.namespaces().iter().map(NamespaceStat::new).collect(),
+        namespaces: namespaces.collect::<Result<_>>()?,
     };
     emit_found(arguments.json, "stat", &stat, || {
         let sections = stat.namespaces.iter().map(NamespaceStat::section);

@@ -275,7 +275,7 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         section.fact("hot records", "none: no writer has waited")
     } else {
         let is_without_key = hot.iter().any(|hot| hot.key.is_none());
-        let section = section.table(hot_table(hot));
+        let section = section.table(hot_table("Records that writers fight over", hot));
         section.paragraphs(is_without_key.then_some(NO_KEY))
     };
     section
@@ -300,7 +300,7 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
     }
 }
 
-fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
+pub(super) fn hot_table(caption: &str, hot: &[HotRecordSnapshot]) -> ReportTable {
     let rows = hot.iter().map(|hot| {
         let digest = || {
             shortened(
@@ -313,7 +313,7 @@ fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
         (key, set, shards(hot), hot)
     });
     ReportTable::of(
-        "Records that writers fight over",
+        caption,
         rows,
         "key: 0 | set: 1 | writes/s: writes_per_s .1 | waits/s: waits_per_s .1 | KEY_BUSY/s: key_busy_per_s .1 | waits | \
          KEY_BUSY: key_busy | size: bytes B | shards: 2",
