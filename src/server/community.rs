@@ -15,8 +15,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::command::RecordCommand;
-use super::message::{Head, Info2, Verb};
+use super::message::{Head, Info2, Message, Verb};
 use super::ops::{WireOp, code};
 use super::reply::AnswerHeader;
 use super::result_code;
@@ -77,9 +76,13 @@ impl CommunityEdition {
     }
 
     /// Refuses by a code what the Community Edition refuses without a look at the record.
-    pub(crate) fn check(&self, command: &RecordCommand<'_>) -> std::result::Result<(), u8> {
-        let (message, head) = (&command.message, &command.message.head);
-        match command.part {
+    pub(crate) fn check(
+        &self,
+        message: &Message<'_>,
+        part: TransactionPart,
+    ) -> std::result::Result<(), u8> {
+        let head = &message.head;
+        match part {
             // The monitor of a transaction is a record like others.
             TransactionPart::None | TransactionPart::Monitor => {}
             _ => return Err(result_code::ENTERPRISE_ONLY),

@@ -71,7 +71,7 @@ impl RecordCommand<'_> {
             return Err(result_code::FORBIDDEN.into());
         }
         if let Some(community) = &self.served.community {
-            community.check(self)?;
+            community.check(&self.message, self.part)?;
             return request.answer_single(reply);
         }
         match self.part {

@@ -54,7 +54,7 @@ impl CalledRecord for PlainRecord<'_> {
         let read = namespace.read_at(address, ReadTouch::Never, |record| {
             RecordInput::of_address(namespace, record, address)
         });
-        RecordInput::found_or_absent(namespace, address, read)
+        Ok(RecordInput::found_or_absent(namespace, address, read)?)
     }
 
     fn write(&mut self, policy: &WritePolicy, operations: &Checked<'_>) -> CommandAnswer {

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use super::command::CommandRefusal;
 use super::fields::{Field, Fields};
 use super::result_code;
 use crate::engine::{DigestAddress, RemoteRecord, WriteRefusal};
@@ -124,7 +123,7 @@ impl RecordInput {
         namespace: &Namespace,
         address: &DigestAddress<'_>,
         read: Result<Self, WriteRefusal>,
-    ) -> Result<Self, CommandRefusal> {
+    ) -> Result<Self, WriteRefusal> {
         match read {
             Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok(Self {
                 bins: Bins::new(),
@@ -135,7 +134,7 @@ impl RecordInput {
                 bytes: 0,
                 now_ms: namespace.now_ms(),
             }),
-            read => Ok(read?),
+            read => read,
         }
     }
 }

@@ -391,7 +391,8 @@ mod tests {
             let values = values.ok()?;
             let is_found = values.front().is_some_and(|first| !first.is_nil());
             let is_refused = !is_found && values.get(1).is_some_and(|why| !why.is_nil());
-            (!is_refused).then(|| is_found.then(|| format!("{values:?}")).unwrap_or_default())
+            let found = is_found.then(|| format!("{values:?}"));
+            (!is_refused).then(|| found.unwrap_or_default())
         };
         let of_lua = shown(own.call((text, pattern)));
         lua.set_app_data(Arc::new(Limit::default()));

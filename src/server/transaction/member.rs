@@ -232,7 +232,7 @@ impl CalledRecord for MemberRecord<'_> {
                 read
             }
         };
-        RecordInput::found_or_absent(namespace, address, read)
+        Ok(RecordInput::found_or_absent(namespace, address, read)?)
     }
 
     fn write(&mut self, policy: &WritePolicy, operations: &Checked<'_>) -> CommandAnswer {
