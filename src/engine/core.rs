@@ -254,7 +254,11 @@ impl NamespaceCore {
         .collect()
     }
 
-    pub(super) fn truncate(&self, what: Truncate, before: Option<SystemTime>) -> Result<u64> {
+    pub(super) fn truncate(
+        self: &Arc<Self>,
+        what: Truncate,
+        before: Option<SystemTime>,
+    ) -> Result<u64> {
         let now_ms = self.clock.now_ms();
         let before_ms = before.map(|time| {
             let unix_ms = time
@@ -269,6 +273,9 @@ impl NamespaceCore {
         }
         if let Some(before_ms) = before_ms {
             self.check_collections(what, before_ms)?;
+            if what == Truncate::Namespace {
+                self.renew_declarations()?;
+            }
         }
         let removed = self.storage.truncate(what, before_ms)?;
         self.clean_indexes(what);

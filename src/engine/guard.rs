@@ -7,9 +7,11 @@ use spikelet_storage::{Change, EntryView, RecordLock};
 
 use super::core::NamespaceCore;
 use super::declaration::{DECLARATION_SET, RelationDeclaration};
-use super::policy::{ShardAccess, WritePolicy};
+use super::policy::{Expiration, ShardAccess, WritePolicy};
 use super::relation_rules::{RuleTable, SetRules};
+use super::set::Set;
 use super::write::{EditOutcome, WriteRefusal, WriteTarget};
+use crate::error::if_there;
 use crate::record::body::read_varint;
 use crate::record::{Key, OwnedBins, RecordView, Replacer};
 use crate::{Error, Result};
@@ -164,6 +166,15 @@ impl NamespaceCore {
             })?;
         }
         Ok(true)
+    }
+
+    /// Gives the declarations the present update time: a rule lasts longer than what it is for.
+    pub(super) fn renew_declarations(self: &Arc<Self>) -> Result<()> {
+        let names = self.catalog.lock().relations.clone();
+        let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
+        let set = Set::new(self, DECLARATION_SET)?;
+        let mut names = names.iter();
+        names.try_for_each(|name| if_there(set.touch_with(&policy, &**name)).map(drop))
     }
 
     /// Reads the declarations. One that cannot be read makes no rules.

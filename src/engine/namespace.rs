@@ -169,7 +169,8 @@ impl Namespace {
     }
 
     /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts
-    /// are gone when the call returns, and never come back. Records written after the call stay, at any time of the clock.
+    /// are gone when the call returns, and never come back. Records written after the call stay, at any time of the clock. With
+    /// `before`, the declarations of relations stay.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a time between the last updates of the

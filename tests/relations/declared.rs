@@ -4,8 +4,11 @@ use spikelet::relation::{
     RelationDeclaration, RelationKind, SideStats, declared_relations, forget_relation,
 };
 use spikelet::shard::ShardPolicy;
-use spikelet::{Error, ShardedList, Store, WritePolicy, bins};
+use spikelet::storage::ManualClock;
+use spikelet::{Error, NamespaceConfig, ShardedList, Store, WritePolicy, bins};
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::joined::{item_list, namespace};
 use crate::propagate::assignees;
@@ -372,4 +375,25 @@ fn links_of_another_store_do_not_lift_the_declared_tags_of_the_first() {
     let elsewhere = links.within(&other);
     elsewhere.link(&people[0], "likes", &people[1]).unwrap();
     assert_eq!(link().result_code(), 4);
+}
+
+#[test]
+fn a_truncation_of_what_is_old_leaves_the_rules() {
+    let now_ms = 500_000_000_000;
+    let clock = Arc::new(ManualClock::at(now_ms));
+    let builder = Store::builder().namespace(NamespaceConfig::new("test"));
+    let store = builder.clock(clock.clone()).open().unwrap();
+    let follows = follows(&store);
+    follows.link(1, 2).unwrap();
+    clock.advance_ms(10_000);
+    follows.link(3, 4).unwrap();
+    // Milliseconds since 2010 are those of the clock.
+    let before = UNIX_EPOCH + Duration::from_millis(1_262_304_000_000 + now_ms + 5_000);
+    let namespace = store.namespace("test").unwrap();
+    assert_eq!(namespace.truncate(Some(before)).unwrap(), 2);
+    let users = store.set("users").unwrap();
+    assert!(matches!(users.delete(3), Err(Error::HasEdges { .. })));
+    assert_eq!(declared_relations(&store).unwrap().len(), 1);
+    namespace.truncate(None).unwrap();
+    assert_eq!(declared_relations(&store).unwrap(), []);
 }
