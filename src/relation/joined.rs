@@ -360,7 +360,11 @@ impl Derived for Joined {
 
     fn apply(&self, changes: &[Change], state: &UpdateState) -> Result<()> {
         let is_truncation = |change: &Change| matches!(change.kind, ChangeKind::Truncate { .. });
-        if changes.iter().any(is_truncation) {
+        let is_of_all = |change: &Change| is_truncation(change) && change.set.is_none();
+        if changes.iter().any(is_of_all) {
+            // The view may have lost records of items that stay.
+            self.build(state)?;
+        } else if changes.iter().any(is_truncation) {
             self.refresh_found(&self.view()?.query_all(), &BTreeSet::new(), state)?;
         }
         let mut written = BTreeSet::new();

@@ -471,3 +471,25 @@ fn changes_that_were_not_kept_for_a_while_have_all_records_looked_at_again() {
     list.updater().unwrap().catch_up().unwrap();
     assert_eq!(name().as_deref(), Some("three"));
 }
+
+#[test]
+fn a_view_shows_the_items_that_a_truncation_of_all_sets_leaves() {
+    let now_ms = 500_000_000_000;
+    let clock = Arc::new(ManualClock::at(now_ms));
+    let builder = Store::builder().namespace(NamespaceConfig::new("test"));
+    let store = builder.clock(clock.clone()).open().unwrap();
+    let namespace = namespace(&store);
+    let (list, items) = (item_list(&namespace), store.set("items").unwrap());
+    let mut updater = list.updater().unwrap();
+    for _ in 0..2 {
+        // The second time the view record stays as it is.
+        items.put(1, bins! { "title" => "Broken" }).unwrap();
+        updater.catch_up().unwrap();
+        clock.advance_ms(10_000);
+    }
+    let before = std::time::UNIX_EPOCH + Duration::from_millis(1_262_304_000_000 + now_ms + 5_000);
+    namespace.truncate(Some(before)).unwrap();
+    assert!(items.exists(1).unwrap());
+    updater.catch_up().unwrap();
+    assert!(list.view().unwrap().exists(1).unwrap());
+}
