@@ -232,8 +232,8 @@ pub enum Error {
         limit_of_waiters(*waiting, *limit)
     )]
     KeyBusy {
-        /// The number of waiting writers; 0 where one writer holds the key of a unique index, and from a cluster, which does
-        /// not report it.
+        /// The number of waiting writers; 0 where one writer holds the key of a unique index, and
+        /// from a cluster, which does not report it.
         waiting: u32,
         /// The limit of the namespace; 0 from a cluster, which does not report it.
         limit: u32,
@@ -558,7 +558,8 @@ pub enum Error {
 
 /// Results are returned by value everywhere, so errors must be small.
 const _: () = assert!(size_of::<Error>() <= 64);
-// With 16, rustc 1.95 writes errors to stack slots aligned to 8 by `movaps` where nothing is optimized at link time: a crash.
+// With 16, rustc 1.95 writes errors to stack slots aligned to 8 by `movaps` where nothing is
+// optimized at link time: a crash.
 const _: () = assert!(align_of::<Error>() <= 8);
 
 impl Error {

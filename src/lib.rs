@@ -129,8 +129,8 @@
 //!
 //! A record takes up to 1 MiB by default and 8 MiB at most, in 32,767 bins with names of 15 bytes;
 //! set names have 63 bytes; a namespace has 4,095 sets and up to 15 files of 512 GiB. Writers of
-//! one record queue in order; past [`NamespaceConfig::max_waiters`] they get [`Error::KeyBusy`], which
-//! [`RetryPolicy`] repeats. The index takes about 20 bytes of memory a record. Linux.
+//! one record queue in order; past [`NamespaceConfig::max_waiters`] they get [`Error::KeyBusy`],
+//! which [`RetryPolicy`] repeats. The index takes about 20 bytes of memory a record. Linux.
 //!
 //! In the repository, `docs/semantics.md` has every operation, rule by rule, and
 //! `docs/operations.md` the operation of a store: durability, sizes, full and damaged stores.

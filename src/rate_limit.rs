@@ -45,7 +45,8 @@ impl RateLimit {
         self.count_from(now.checked_sub(CATCH_UP).unwrap_or(now), now);
     }
 
-    /// Waits until the next record is due, and counts it: one after the other, which do not catch up.
+    /// Waits until the next record is due, and counts it: one after the other, which do not catch
+    /// up.
     pub(crate) fn take(&self) {
         while let Some(time) = self.wait(Instant::now()) {
             std::thread::sleep(time);
@@ -67,7 +68,8 @@ pub(crate) struct Pace(pub(crate) SmallVec<[RateLimit; 2]>);
 
 #[cfg(feature = "server")]
 impl Pace {
-    /// How long to wait before the next record, or before another look at aborts, deadlines and the client.
+    /// How long to wait before the next record, or before another look at aborts, deadlines and the
+    /// client.
     pub(crate) fn wait(&self) -> Option<Duration> {
         let limits = self.0.iter();
         let wait = limits.filter_map(|limit| limit.wait(Instant::now())).max();

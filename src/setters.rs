@@ -1,8 +1,9 @@
-//! The setters of options and policies: a field's name, type and meaning are all that differs between them.
+//! The setters of options and policies: a field's name, type and meaning are all that differs
+//! between them.
 
-/// Makes a method for each of these fields, which sets it and returns the options. After `const`, the methods are `const`;
-/// otherwise they take what converts into the field. After `in`, each has a name, an argument or none, and says where in the
-/// options it sets which value.
+/// Makes a method for each of these fields, which sets it and returns the options. After `const`,
+/// the methods are `const`; otherwise they take what converts into the field. After `in`, each has
+/// a name, an argument or none, and says where in the options it sets which value.
 macro_rules! setters {
     (in $(
         $(#[$meaning:meta])* $name:ident($($value:ident: $kind:ty)?) => $($place:tt).+ = $set:expr

@@ -63,8 +63,8 @@ pub trait RecordStore {
         false
     }
 
-    /// Returns the relations that the store knows and guards: a plain write keeps their bins, and a delete obeys their rules.
-    /// `None`, the default: it guards none.
+    /// Returns the relations that the store knows and guards: a plain write keeps their bins, and a
+    /// delete obeys their rules. `None`, the default: it guards none.
     ///
     /// # Errors
     /// As for [`RecordStore::records`].
@@ -123,8 +123,8 @@ pub trait RecordSet {
             .collect()
     }
 
-    /// Returns the records of these keys in order, with the bins in `bins` that each has (`None` means
-    /// all bins); `None` for a key without a record. One batch.
+    /// Returns the records of these keys in order, with the bins in `bins` that each has (`None`
+    /// means all bins); `None` for a key without a record. One batch.
     ///
     /// # Errors
     /// Each record has its own result.
@@ -207,8 +207,8 @@ pub trait RecordSet {
         Ok(())
     }
 
-    /// Returns whether a restart of the store may bring back a record that this policy deletes, as it
-    /// was before the delete. A caller then closes the record by a write before it deletes it.
+    /// Returns whether a restart of the store may bring back a record that this policy deletes, as
+    /// it was before the delete. A caller then closes the record by a write before it deletes it.
     /// Default: false.
     fn may_bring_back(&self, policy: &WritePolicy) -> bool {
         let _ = policy;
@@ -363,7 +363,8 @@ impl RecordStore for Namespace {
         &self,
         calls: &[(&Set, RecordCall<'_>)],
     ) -> Option<Result<Vec<OperateResult>>> {
-        // Callers bound a group by the bytes of its records. It waits as long as the most impatient of the calls.
+        // Callers bound a group by the bytes of its records. It waits as long as the most impatient
+        // of the calls.
         let policies = || calls.iter().map(|(_, call)| call.policy);
         let limit = policies().filter_map(|policy| policy.total_timeout).min();
         let mut policy = TransactionPolicy::default()

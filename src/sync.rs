@@ -25,8 +25,8 @@ pub(crate) use shuttle::sync::atomic;
 #[cfg(shuttle)]
 pub(crate) use shuttle::thread::yield_now;
 
-/// Wakes the calling thread, which parks until then. Each thread has one, so that a list of wakers knows the one that comes
-/// again.
+/// Wakes the calling thread, which parks until then. Each thread has one, so that a list of wakers
+/// knows the one that comes again.
 pub(crate) fn waker_of_this_thread() -> Waker {
     struct Unpark(Thread);
 

@@ -1,4 +1,5 @@
-//! Reads of many records: `get_batch` and its kin answer as single reads of the same keys do, in their order.
+//! Reads of many records: `get_batch` and its kin answer as single reads of the same keys do, in
+//! their order.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 

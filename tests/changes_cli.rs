@@ -208,7 +208,8 @@ fn following_ends_when_nobody_reads_any_more() {
     assert!(followed.next().unwrap().unwrap().contains("bob"));
     drop(followed);
     let ended = loop {
-        // A program that another test is starting may hold the pipe, too, up to its first instruction.
+        // A program that another test is starting may hold the pipe, too, up to its first
+        // instruction.
         users.put("eve", [("age", 1)]).unwrap();
         match following.try_wait().unwrap() {
             Some(ended) => break ended,

@@ -1,4 +1,5 @@
-//! The program on sharded collections, from outside: `shards`, and the report of `verify` about them.
+//! The program on sharded collections, from outside: `shards`, and the report of `verify` about
+//! them.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

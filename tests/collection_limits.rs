@@ -1,5 +1,5 @@
-//! No call, however short, makes more than a collection can hold or nests deeper than the limit; a refused one changes
-//! nothing.
+//! No call, however short, makes more than a collection can hold or nests deeper than the limit; a
+//! refused one changes nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

@@ -1,5 +1,5 @@
-//! Many writers on one record: the queue is bounded, writers beyond the bound are refused at once, and no acknowledged
-//! write is lost.
+//! Many writers on one record: the queue is bounded, writers beyond the bound are refused at once,
+//! and no acknowledged write is lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

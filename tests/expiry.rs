@@ -11,7 +11,8 @@ use spikelet::{Expiration, NamespaceConfig, Set, Store, WritePolicy};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A set with the record "alice", which has lived for half of its hour, and the namespace's default.
+/// A set with the record "alice", which has lived for half of its hour, and the namespace's
+/// default.
 fn half_an_hour_left(default: Option<Duration>) -> (Set, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(500_000_000_000));
     let store = Store::builder()

@@ -1,6 +1,7 @@
 //! GeoJSON in bins: the texts that may be written, and the values that a read returns.
 //!
-//! Tests beside the implementation check which texts are geometries, and which points are in which regions.
+//! Tests beside the implementation check which texts are geometries, and which points are in which
+//! regions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -69,8 +70,8 @@ fn other_texts_are_refused_wherever_a_whole_bin_is_written() {
         refused(set.operate("k", &[put(BIN, geo(text))]).map(drop), text);
         let encoded = put_encoded(BIN, ParticleType::GeoJson, on_the_wire(text));
         refused(set.operate("k", &[encoded]).map(drop), text);
-        // Adding to a missing bin, or appending to one, writes the operand; an invalid operand must be refused there,
-        // too.
+        // Adding to a missing bin, or appending to one, writes the operand; an invalid operand must
+        // be refused there, too.
         refused(
             set.operate("k", &[operations::add(BIN, geo(text))])
                 .map(drop),

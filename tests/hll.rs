@@ -1,5 +1,5 @@
-//! The rules of HyperLogLog operations through the public API: semantics.md#hyperloglog, and what the
-//! test suites of Aerospike's clients assert. Estimates and layouts are tested beside the
+//! The rules of HyperLogLog operations through the public API: semantics.md#hyperloglog, and what
+//! the test suites of Aerospike's clients assert. Estimates and layouts are tested beside the
 //! implementation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]

@@ -1,4 +1,5 @@
-//! Ctrl-C: measurements are shown up to the interrupt, no half of a backup stays, and a restore reports its progress.
+//! Ctrl-C: measurements are shown up to the interrupt, no half of a backup stays, and a restore
+//! reports its progress.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

@@ -18,7 +18,8 @@ fn busy() -> Error {
     }
 }
 
-/// The result of calls that fail with `error` `failures` times, how many were made, and the pauses between them.
+/// The result of calls that fail with `error` `failures` times, how many were made, and the pauses
+/// between them.
 fn run(
     policy: &RetryPolicy,
     failures: u32,

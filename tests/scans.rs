@@ -10,7 +10,8 @@ use spikelet::{Error, Key, NamespaceConfig, RecordSet, Set, Store, Value};
 
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];
 
-/// A store on disk with the same three records in two sets, of which bob of `hurt` has a wrong byte in his bin.
+/// A store on disk with the same three records in two sets, of which bob of `hurt` has a wrong byte
+/// in his bin.
 fn damaged(dir: &Path) -> Store {
     let open = || {
         let mut config = NamespaceConfig::new("test");

@@ -223,7 +223,8 @@ fn forty_clients_meet_error_14_and_top_shows_the_record() {
 const ACCOUNTS: i64 = 4;
 const CLIENTS: i64 = 2;
 
-/// A client's knowledge of its transactions: how many are committed, and the one with an unanswered mark.
+/// A client's knowledge of its transactions: how many are committed, and the one with an unanswered
+/// mark.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     committed: i64,

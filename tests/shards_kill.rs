@@ -1,13 +1,16 @@
-//! Two collections of one record that are sharded, split, merged and taken together again while they are written, trimmed and
-//! read, in a process that is killed in the middle of it: every acknowledged add that was not removed is there once, nothing removed is back,
-//! and no reader sees a gap.
+//! Two collections of one record that are sharded, split, merged and taken together again while
+//! they are written, trimmed and read, in a process that is killed in the middle of it: every
+//! acknowledged add that was not removed is there once, nothing removed is back, and no reader sees
+//! a gap.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the numbers of its own row, in
-//! order, to the list of the row; the removers take each row away from below. So four numbers describe a row: the adds
-//! and the removals that were begun and acknowledged. The child notes them in a file, which outlives it.
-//! `SPIKELET_LONG=1` does 30 rounds.
+//! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the
+//! numbers of its own row, in order, to the list of the row; the removers take each row away from
+//! below. So four numbers describe a row: the adds and the removals that were begun and
+//! acknowledged. The child notes them in a file, which outlives it. `SPIKELET_LONG=1` does 30
+//! rounds.
 //!
-//! A round ends after a number of steps and adds and not by the clock, so that fast and slow machines do the same.
+//! A round ends after a number of steps and adds and not by the clock, so that fast and slow
+//! machines do the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::fs::{File, OpenOptions};
@@ -33,7 +36,8 @@ const KEPT: u64 = 400;
 /// Numbers of a row; rows never touch.
 const ROW: u64 = 1 << 40;
 const PAGE: u64 = 100;
-/// Adds that are acknowledged in each round before its kill. After four rounds some row has more than it keeps.
+/// Adds that are acknowledged in each round before its kill. After four rounds some row has more
+/// than it keeps.
 const ROUND_ADDS: u64 = WRITERS * KEPT / 3;
 /// So many rounds are made at most until a kill has fallen into a transition.
 const ROUNDS_MAX: usize = 60;
@@ -94,7 +98,8 @@ impl Notes {
     }
 }
 
-/// The numbers of a row that must be there, and the ones that may be: from the first inclusive to the second exclusive.
+/// The numbers of a row that must be there, and the ones that may be: from the first inclusive to
+/// the second exclusive.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     must: (u64, u64),
@@ -310,7 +315,8 @@ fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, number: u64
     }
 }
 
-/// Lets a child work until its transitions have taken `steps` steps and enough was added, and kills it.
+/// Lets a child work until its transitions have taken `steps` steps and enough was added, and kills
+/// it.
 fn killed_after(steps: usize, dir: &Path) {
     let enough = Notes::open(dir).sum(Note::AddDone) + ROUND_ADDS;
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -369,7 +375,8 @@ fn the_sharded_collections_of_a_record_survive_the_killed_process() {
         let is_interrupted =
             |list: &ShardedList<_>| list.shards().state().unwrap().transition.is_some();
         interrupted += usize::from(lists.iter().any(is_interrupted));
-        // First as the kill left it, perhaps in the middle of a transition, then with the transition finished.
+        // First as the kill left it, perhaps in the middle of a transition, then with the
+        // transition finished.
         for _ in 0..2 {
             judge(&read_all(&lists), &rows).unwrap_or_else(|why| panic!("round {round}: {why}"));
             for list in &lists {

@@ -1,10 +1,11 @@
-//! Time shards that are written, trimmed, read and deleted in a process that is killed in the midst of it: every
-//! acknowledged add that was not removed is there once, nothing removed is back, and nothing of a deleted collection.
+//! Time shards that are written, trimmed, read and deleted in a process that is killed in the midst
+//! of it: every acknowledged add that was not removed is there once, nothing removed is back, and
+//! nothing of a deleted collection.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the numbers of its row, each
-//! in a bucket of its own that no other row has, and removes them from below. It prints a line for each acknowledged
-//! call, and the lines outlive it in the pipe. A round ends after a number of calls and not by the clock.
-//! `SPIKELET_LONG=1` does 30 rounds.
+//! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the
+//! numbers of its row, each in a bucket of its own that no other row has, and removes them from
+//! below. It prints a line for each acknowledged call, and the lines outlive it in the pipe. A
+//! round ends after a number of calls and not by the clock. `SPIKELET_LONG=1` does 30 rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -123,8 +124,8 @@ fn delete_for_ever(doomed: &TimeShards<Set>, begin: u64) {
     }
 }
 
-/// The acknowledged calls: the next number of each row, the first one that was not removed, and the generations
-/// deleted.
+/// The acknowledged calls: the next number of each row, the first one that was not removed, and the
+/// generations deleted.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     added: [u64; ROWS as usize],
@@ -146,7 +147,8 @@ impl Told {
         }
     }
 
-    /// Checks a store that is opened again, and notes which of the unacknowledged calls took effect.
+    /// Checks a store that is opened again, and notes which of the unacknowledged calls took
+    /// effect.
     fn judge(&mut self, store: &Store) {
         let said = feed(store, "said").range(..).all().unwrap();
         let mut back = feed(store, "said").latest(u64::MAX).unwrap();

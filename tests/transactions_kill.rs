@@ -1,8 +1,10 @@
-//! Transfers, by transactions and by groups of writes, in a process that is killed in the middle of it: after each kill the sum of all accounts is the same, no
-//! edge of a follow graph has one side only, and secondary indexes agree with the records.
+//! Transfers, by transactions and by groups of writes, in a process that is killed in the middle of
+//! it: after each kill the sum of all accounts is the same, no edge of a follow graph has one side
+//! only, and secondary indexes agree with the records.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set; it prints a line for every `STRIDE` transfers.
-//! A round ends by its transfers and not by the clock. `SPIKELET_LONG=1` does 50 rounds.
+//! The child is this test binary, started again with [`CHILD_DIR`] set; it prints a line for every
+//! `STRIDE` transfers. A round ends by its transfers and not by the clock. `SPIKELET_LONG=1` does
+//! 50 rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
@@ -125,7 +127,8 @@ fn found(query: Query) -> Vec<i64> {
     ids
 }
 
-/// The indexes that were declared before the first kill hold what the records say, and nothing else.
+/// The indexes that were declared before the first kill hold what the records say, and nothing
+/// else.
 fn check_indexes(store: &Store) {
     let accounts = store.set("accounts").unwrap();
     let mut by_cents = BTreeMap::<i64, Vec<i64>>::new();

@@ -6,7 +6,8 @@ use spikelet::{NamespaceConfig, Store, Value};
 
 #[test]
 fn a_closed_store_is_sound_however_its_blocks_end() {
-    // Records of different sizes leave 0 to 160 bytes at the end of a block, among them less than any entry needs.
+    // Records of different sizes leave 0 to 160 bytes at the end of a block, among them less than
+    // any entry needs.
     for bytes in [70, 86, 102, 118, 134] {
         let dir = tempfile::tempdir().unwrap();
         let mut config = NamespaceConfig::new("test");
@@ -37,10 +38,12 @@ fn a_closed_store_is_sound_while_blocks_wait_to_be_given_back() {
     let builder = || Store::builder().path(dir.path());
     let store = builder().open().unwrap();
     let set = store.set("records").unwrap();
-    // Three quarters of the records are rewritten each time, so blocks are emptied by moving the rest.
+    // Three quarters of the records are rewritten each time, so blocks are emptied by moving the
+    // rest.
     for round in 0..4_u8 {
         for key in (0..4_000_i64).filter(|key| key % 4 != i64::from(round)) {
-            // Nothing in common with the version before, which would be written as a small difference.
+            // Nothing in common with the version before, which would be written as a small
+            // difference.
             let seed = u64::from(round) << 32 | key.cast_unsigned();
             let words =
                 (0..500).map(|word| (seed ^ word << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -23,7 +23,8 @@ use indexes::missing_indexes;
 use input::{Files, IndexFaults, RecordPlace};
 pub use options::{RestoreOptions, RestoreSummary};
 
-/// Attempts at a record that others are writing, and the longest pause between two: about a second of pauses.
+/// Attempts at a record that others are writing, and the longest pause between two: about a second
+/// of pauses.
 const ATTEMPTS: u32 = 100;
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 

@@ -7,7 +7,8 @@ use std::ops::Deref;
 /// Values up to this length in bytes are stored inline: integers, and most keys.
 const SHORT_BYTES: usize = 22;
 
-/// An encoded value, or several, one after the other: borrowed from a call, or owned by an operation.
+/// An encoded value, or several, one after the other: borrowed from a call, or owned by an
+/// operation.
 #[derive(Clone)]
 pub(crate) enum Encoded<'a> {
     Lent(&'a [u8]),

@@ -7,8 +7,8 @@
 //!    Operations built in this process have them parsed already.
 //! 2. `context` follows the call's path into nested lists and maps, if it has one.
 //! 3. [`CollectionView`] parses the head of the list or map: count, flags, index data (`index`,
-//!    `ranks`, `packed`), start of the items. Lists and maps are both rows of items (`shape`, `segment`); a
-//!    map's item is a key with its value.
+//!    `ranks`, `packed`), start of the items. Lists and maps are both rows of items (`shape`,
+//!    `segment`); a map's item is a key with its value.
 //! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), at the
 //!    costs that the index allows.
 //! 5. The operation replies about the selected items (`answer`, built from encoded bytes), removes

@@ -1,6 +1,6 @@
 //! The selections of list elements and map entries, as rows: the names and numbers of the functions
-//! that read and remove them, the selector and its arguments, the selected items, and the cost. The functions of
-//! `operations` and `expressions` are generated from these rows.
+//! that read and remove them, the selector and its arguments, the selected items, and the cost. The
+//! functions of `operations` and `expressions` are generated from these rows.
 
 /// Calls a macro with the selections of list elements.
 macro_rules! list_selections {

@@ -15,8 +15,9 @@ use crate::{
 /// A set of a cluster whose calls are futures, for programs with an async runtime of any kind.
 /// Cheap to clone. From [`Cluster::async_set`](super::Cluster::async_set).
 ///
-/// The calls are the ones of [`ClusterSet`], with its errors and its rules for writes in doubt. A future that is dropped before
-/// it has ended may have written. [`OperateResult::record_bytes`] is 0: a call that wants the size reads the expression
+/// The calls are the ones of [`ClusterSet`], with its errors and its rules for writes in doubt. A
+/// future that is dropped before it has ended may have written. [`OperateResult::record_bytes`] is
+/// 0: a call that wants the size reads the expression
 /// [`record_size`](crate::expressions::record_size) by [`operations::exp::read`].
 ///
 /// ```no_run
@@ -63,7 +64,8 @@ impl AsyncSet {
     /// Does several operations on one record, in order, atomically. One round trip.
     ///
     /// # Errors
-    /// As for [`Set::operate`](crate::Set::operate); [`Error::in_doubt`](crate::Error::in_doubt) says of a lost answer whether the call may have written.
+    /// As for [`Set::operate`](crate::Set::operate); [`Error::in_doubt`](crate::Error::in_doubt)
+    /// says of a lost answer whether the call may have written.
     pub async fn operate<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -86,8 +88,8 @@ impl AsyncSet {
         self.set.operate(policy, &key.into(), operations).await
     }
 
-    /// Makes several such calls, and returns their results in the order of the calls: one round trip to each node that has
-    /// records of them; one by one where they name a record twice.
+    /// Makes several such calls, and returns their results in the order of the calls: one round
+    /// trip to each node that has records of them; one by one where they name a record twice.
     pub async fn operate_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         self.set.operate_each(calls).await
     }
@@ -101,8 +103,8 @@ impl AsyncSet {
         record_read(&key, self.operate(&key, &reads_of(None)).await)
     }
 
-    /// Returns the records of these keys, in their order; `None` for a key without a record. One round trip to each node that has
-    /// any of them.
+    /// Returns the records of these keys, in their order; `None` for a key without a record. One
+    /// round trip to each node that has any of them.
     pub async fn get_batch<'k, K: Into<Key<'k>>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -155,7 +157,8 @@ impl AsyncSet {
         Ok(record_read(&key, read)?.is_some())
     }
 
-    /// Passes every record of the set to `each`, in no particular order, until `each` breaks. An error ends it.
+    /// Passes every record of the set to `each`, in no particular order, until `each` breaks. An
+    /// error ends it.
     pub async fn scan(&self, each: impl FnMut(Result<Record>) -> ControlFlow<()>) {
         let all = PartitionFilter::all();
         self.set.scanned(None).records(all, each).await;

@@ -51,7 +51,8 @@ impl BatchRow<'_> {
         })
     }
 
-    /// The result of this call. `batch`: the error of the whole batch, which rows have that were never sent.
+    /// The result of this call. `batch`: the error of the whole batch, which rows have that were
+    /// never sent.
     fn result(
         &self,
         link: &Link,
@@ -97,8 +98,8 @@ pub(super) async fn send_one(
 /// configured.
 const BATCH_ROWS_MAX: usize = 5_000;
 
-/// Sends calls on different records, and returns their results in the order of the calls. One that could not be prepared keeps
-/// its error.
+/// Sends calls on different records, and returns their results in the order of the calls. One that
+/// could not be prepared keeps its error.
 pub(super) async fn send(
     link: &Link,
     calls: Vec<Result<BatchRow<'_>>>,

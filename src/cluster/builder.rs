@@ -82,14 +82,16 @@ impl ClusterBuilder {
     setters! { const
         /// Sets how long a connection may take to be made. Default: 1 s.
         connect_timeout: Duration,
-        /// Sets how often a read is repeated after a failure of the network. Default: 2. Writes are never repeated.
+        /// Sets how often a read is repeated after a failure of the network. Default: 2. Writes are
+        /// never repeated.
         read_retries: usize,
-        /// Uses the alternate addresses that nodes give: for clients outside of the servers' network.
+        /// Uses the alternate addresses that nodes give: for clients outside of the servers'
+        /// network.
         alternate_addresses: bool,
     }
 
-    /// Sets after how many errors of a node in a second, `KEY_BUSY` among them, the client refuses calls to it for a while
-    /// without sending them; 0: never. Default: the client's, 100.
+    /// Sets after how many errors of a node in a second, `KEY_BUSY` among them, the client refuses
+    /// calls to it for a while without sending them; 0: never. Default: the client's, 100.
     #[must_use]
     pub const fn error_rate_max(mut self, errors: usize) -> Self {
         self.error_rate_max = Some(errors);
@@ -99,15 +101,17 @@ impl ClusterBuilder {
     /// Connects to the cluster and learns its nodes. Blocks. The client has two threads of its own.
     ///
     /// # Errors
-    /// [`Error::Cluster`](crate::Error::Cluster) if no node can be reached, refuses the login, or has another certificate;
-    /// [`Error::Namespace`](crate::Error::Namespace) and [`Error::Parameter`](crate::Error::Parameter) for a namespace that
-    /// is not there, or was not chosen among several.
+    /// [`Error::Cluster`](crate::Error::Cluster) if no node can be reached, refuses the login, or
+    /// has another certificate; [`Error::Namespace`](crate::Error::Namespace) and
+    /// [`Error::Parameter`](crate::Error::Parameter) for a namespace that is not there, or was not
+    /// chosen among several.
     pub fn connect(&self) -> Result<Cluster> {
         wait(self.connect_in(Threads::Own(Some(runtime(THREADS)?))))
     }
 
-    /// [`ClusterBuilder::connect`] for a program of Tokio tasks: the client works in their runtime, so that the calls of an
-    /// [`AsyncSet`](super::AsyncSet) wake no other thread. Outside of a Tokio runtime the client has threads of its own.
+    /// [`ClusterBuilder::connect`] for a program of Tokio tasks: the client works in their runtime,
+    /// so that the calls of an [`AsyncSet`](super::AsyncSet) wake no other thread. Outside of a
+    /// Tokio runtime the client has threads of its own.
     ///
     /// Calls that block, on a [`ClusterSet`](super::ClusterSet) and on handles, are refused in
     /// tasks of this runtime with [`Error::Parameter`](crate::Error::Parameter), and also in
@@ -145,7 +149,8 @@ impl ClusterBuilder {
         }
     }
 
-    /// Refuses what the client would take for the name in a certificate, and connect to its default port.
+    /// Refuses what the client would take for the name in a certificate, and connect to its default
+    /// port.
     fn check_hosts(&self) -> Result<()> {
         for host in self.hosts.split(',') {
             // An address of version 6 has colons itself.

@@ -23,7 +23,8 @@ pub type RecordAddress = (String, Digest);
 /// How a record of a cluster compares with a saved one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// It has the same bins, and expires or not as the saved one does. Clients are not told the order of lists and maps.
+    /// It has the same bins, and expires or not as the saved one does. Clients are not told the
+    /// order of lists and maps.
     Same,
     /// It has the same bins, and its end is this many seconds later, or earlier: more than 2.
     OtherExpiry(i64),
@@ -33,7 +34,8 @@ pub enum Comparison {
     Missing,
 }
 
-/// How much later or earlier a record may expire than the saved one: times to live are whole seconds, and calls take time.
+/// How much later or earlier a record may expire than the saved one: times to live are whole
+/// seconds, and calls take time.
 const VOID_TIME_SLACK: u32 = 2;
 
 /// The time limit of a batch: it may take megabytes.
@@ -44,13 +46,14 @@ fn patient() -> WritePolicy {
 }
 
 impl Cluster {
-    /// Writes saved records in one batch, in place of records with their keys, or with their digests if no key was saved.
-    /// Roots and companions of sharded collections, and declarations of relations, are records like others. Times to live go
-    /// on; a generation begins anew at 1, or one above that of the record in the cluster. A record that has expired is deleted.
+    /// Writes saved records in one batch, in place of records with their keys, or with their
+    /// digests if no key was saved. Roots and companions of sharded collections, and declarations
+    /// of relations, are records like others. Times to live go on; a generation begins anew at 1,
+    /// or one above that of the record in the cluster. A record that has expired is deleted.
     ///
     /// # Errors
-    /// Each record has its own error, as for a write; [`Error::Parameter`](crate::Error::Parameter) for a value that the
-    /// client cannot carry.
+    /// Each record has its own error, as for a write; [`Error::Parameter`](crate::Error::Parameter)
+    /// for a value that the client cannot carry.
     pub fn put_saved(&self, records: &[SavedRecord]) -> Vec<Result<()>> {
         let now_s = SystemClock.now_ms() / 1000;
         let calls = records.iter().map(|record| put_call(record, now_s));
@@ -77,8 +80,8 @@ impl Cluster {
     /// Compares saved records with the records of the cluster, in one batch.
     ///
     /// # Errors
-    /// Each record has its own error, as for a read; [`Error::Parameter`](crate::Error::Parameter) for a value of an
-    /// unknown type.
+    /// Each record has its own error, as for a read; [`Error::Parameter`](crate::Error::Parameter)
+    /// for a value of an unknown type.
     pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
         let reads = records.iter().map(|record| {
             let read = vec![operations::get()];
@@ -91,7 +94,8 @@ impl Cluster {
         records.iter().zip(found).map(compare).collect()
     }
 
-    /// Returns the digests of all records of a set: one scan without bins, and memory for the digests.
+    /// Returns the digests of all records of a set: one scan without bins, and memory for the
+    /// digests.
     ///
     /// # Errors
     /// The first error of the scan.
@@ -105,8 +109,9 @@ impl Cluster {
         Ok(digests)
     }
 
-    /// Declares a saved index in the cluster. Returns false if no index of a cluster can stand for it: several components,
-    /// an expression, values of any type. An index of this name that is there stays.
+    /// Declares a saved index in the cluster. Returns false if no index of a cluster can stand for
+    /// it: several components, an expression, values of any type. An index of this name that is
+    /// there stays.
     ///
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if no node answers, or the index is refused.
@@ -116,7 +121,8 @@ impl Cluster {
         };
         let namespace = self.namespace();
         let answer = self.info(&format!("sindex-create:namespace={namespace};{parameters}"))?;
-        // Older servers say `FAIL:200:..`, newer ones `ERROR:200:..`, where there is an index of this name, or the same one.
+        // Older servers say `FAIL:200:..`, newer ones `ERROR:200:..`, where there is an index of
+        // this name, or the same one.
         if answer.eq_ignore_ascii_case("ok") || answer.contains(":200:") {
             return Ok(true);
         }

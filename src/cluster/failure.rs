@@ -33,13 +33,15 @@ impl FailedCall<'_> {
         }
     }
 
-    /// The error of a call that has no answer of its own: the client ended, or the server left it out.
+    /// The error of a call that has no answer of its own: the client ended, or the server left it
+    /// out.
     pub(super) fn unanswered(&self, why: impl Into<Box<str>>) -> Error {
         let failure = ClusterFailure::new(None, why).doubtful(self.writes());
         Error::Cluster(Box::new(failure))
     }
 
-    /// The error of a call that [`Link::run`](super::link::Link::run) has given up: refused before it was sent, or in doubt.
+    /// The error of a call that [`Link::run`](super::link::Link::run) has given up: refused before
+    /// it was sent, or in doubt.
     pub(super) fn given_up(&self, why: &Error) -> Error {
         match why {
             Error::Parameter(why) => Error::Parameter(why.clone()),
@@ -139,7 +141,8 @@ impl FailedCall<'_> {
     }
 }
 
-/// An error of something else than a call on a record: connecting, scanning, asking for information.
+/// An error of something else than a call on a record: connecting, scanning, asking for
+/// information.
 pub(super) fn of_cluster(theirs: &Theirs, namespace: &str) -> Error {
     match theirs.server_result_code() {
         Some(ResultCode::InvalidNamespace) => Error::Namespace(namespace.into()),
@@ -181,8 +184,9 @@ fn of_client(theirs: &Theirs, namespace: &str, in_doubt: bool) -> Error {
     }
 }
 
-/// Whether the write may have been applied. Of a refusal that it may retry, such as `KEY_BUSY`, the client says that retries
-/// are used up, and calls that in doubt, although the one attempt was refused.
+/// Whether the write may have been applied. Of a refusal that it may retry, such as `KEY_BUSY`, the
+/// client says that retries are used up, and calls that in doubt, although the one attempt was
+/// refused.
 fn in_doubt(theirs: &Theirs) -> bool {
     let root = root(theirs);
     match root.kind() {

@@ -1,7 +1,8 @@
 //! Secondary indexes of a cluster: the records with one value in a bin, or at a path in it.
 //!
-//! Servers index values of one type and keep them in no order, so a query asks for one value. Keys, which relations look for,
-//! are integers or text: each of these has its own index. Pages go from partition to partition.
+//! Servers index values of one type and keep them in no order, so a query asks for one value. Keys,
+//! which relations look for, are integers or text: each of these has its own index. Pages go from
+//! partition to partition.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -61,7 +62,8 @@ impl ClusterSet {
         }
     }
 
-    /// Creates an index, and waits until all servers have completed it. False: there is one of this name, or over these values.
+    /// Creates an index, and waits until all servers have completed it. False: there is one of this
+    /// name, or over these values.
     async fn create_index(
         &self,
         name: &str,
@@ -89,8 +91,8 @@ impl ClusterSet {
         Ok(true)
     }
 
-    /// Waits until all servers have completed an index that another program has created, or is creating: until then they refuse
-    /// queries.
+    /// Waits until all servers have completed an index that another program has created, or is
+    /// creating: until then they refuse queries.
     ///
     /// # Errors
     /// [`Error::IndexExists`] if the one of this name is over other values.
@@ -142,8 +144,9 @@ impl ClusterSet {
 /// The state of an index that is being built.
 const BUILDING: &str = "WO";
 
-/// An index, as a server lists it: `ns=N:indexname=I:set=S:bin=B:type=T:indextype=P:context=C:..:state=S`, with `null` for what
-/// it has not.
+/// An index, as a server lists it:
+/// `ns=N:indexname=I:set=S:bin=B:type=T:indextype=P:context=C:..:state=S`, with `null` for what it
+/// has not.
 struct ListedIndex<'l> {
     name: &'l str,
     set: &'l str,
@@ -174,8 +177,8 @@ impl<'l> ListedIndex<'l> {
         })
     }
 
-    /// Whether it is over the values of a component that are of this type. Servers write paths in several ways, so of these
-    /// only their presence is compared.
+    /// Whether it is over the values of a component that are of this type. Servers write paths in
+    /// several ways, so of these only their presence is compared.
     fn is_over(&self, set: &str, of: &str, component: &IndexComponent) -> bool {
         let IndexSource::Bin { name, path } = &component.source else {
             return false;
@@ -192,12 +195,14 @@ impl IndexedRecordSet for ClusterSet {
         false
     }
 
-    /// Declares two indexes, one of integers and one of texts, named `{name}_integers` and `{name}_texts`, and waits until all
-    /// servers have completed them, also where another program has begun it. An index of another program over the same values is used.
+    /// Declares two indexes, one of integers and one of texts, named `{name}_integers` and
+    /// `{name}_texts`, and waits until all servers have completed them, also where another program
+    /// has begun it. An index of another program over the same values is used.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for other indexes than those over the whole value of one bin, or of a path in it;
-    /// [`Error::IndexExists`] where the servers have an index of such a name over other values.
+    /// [`Error::Forbidden`] for other indexes than those over the whole value of one bin, or of a
+    /// path in it; [`Error::IndexExists`] where the servers have an index of such a name over other
+    /// values.
     fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
         let name = definition.name();
         let [component] = definition.components() else {
@@ -219,12 +224,13 @@ impl IndexedRecordSet for ClusterSet {
         Ok(())
     }
 
-    /// One round trip to each node, and more where there are more records than `limit`: to find a range of partitions that has
-    /// no more.
+    /// One round trip to each node, and more where there are more records than `limit`: to find a
+    /// range of partitions that has no more.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for a query of anything else than one value; [`Error::IndexNotFound`] for an index that no handle of
-    /// this [`Cluster`](super::Cluster) has declared; [`Error::Parameter`] for bytes.
+    /// [`Error::Forbidden`] for a query of anything else than one value; [`Error::IndexNotFound`]
+    /// for an index that no handle of this [`Cluster`](super::Cluster) has declared;
+    /// [`Error::Parameter`] for bytes.
     fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
         let ([value], IndexRange::Any) = (query.equal, query.range) else {
             return Err(self.refuse(query.index));
@@ -243,8 +249,9 @@ impl IndexedRecordSet for ClusterSet {
             .after
             .map_or(Ok(IndexStart::default()), IndexStart::parse)?;
         loop {
-            // A server answers in no order, so a page is right only if all of its partitions' records
-            // are here: beyond `limit` the partitions are halved, and a single one is read whole.
+            // A server answers in no order, so a page is right only if all of its partitions'
+            // records are here: beyond `limit` the partitions are halved, and a single one is read
+            // whole.
             let end = (start.partition + start.partitions).min(PARTITIONS);
             let is_one = end - start.partition == 1;
             let limit = if is_one { usize::MAX - 1 } else { query.limit };

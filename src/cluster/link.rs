@@ -1,4 +1,5 @@
-//! The client, and the runtime that it needs: its calls are futures, and a thread may wait for them.
+//! The client, and the runtime that it needs: its calls are futures, and a thread may wait for
+//! them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -159,7 +160,8 @@ pub(super) fn failed(message: impl Into<Box<str>>) -> Error {
 /// A call of the client: any thread or task may poll it, its sockets and timers belong to the
 /// client's runtime. So does the connection that it gives back when it is dropped unfinished.
 ///
-/// All threads count the users of a runtime in one place, so it is entered no more often than needed.
+/// All threads count the users of a runtime in one place, so it is entered no more often than
+/// needed.
 struct InRuntime<'c, F> {
     runtime: &'c Handle,
     /// Until it has ended.
@@ -193,7 +195,8 @@ impl<F> Drop for InRuntime<'_, F> {
 /// A call of the client until it has ended.
 pub(super) type StartedCall<F> = Option<CatchUnwind<AssertUnwindSafe<F>>>;
 
-/// Prepares a call for [`run`]. It stays where its caller pins it: the calls of the client are large, and copies of them cost.
+/// Prepares a call for [`run`]. It stays where its caller pins it: the calls of the client are
+/// large, and copies of them cost.
 #[inline]
 pub(super) fn pinnable<F: Future>(call: F) -> StartedCall<F> {
     Some(AssertUnwindSafe(call).catch_unwind())
@@ -281,8 +284,8 @@ impl Link {
     /// Makes a call of the client.
     ///
     /// # Errors
-    /// [`Error::Cluster`] if the client panics; [`Error::Parameter`] if the call is waited for in a task of the runtime that
-    /// the client works in.
+    /// [`Error::Cluster`] if the client panics; [`Error::Parameter`] if the call is waited for in a
+    /// task of the runtime that the client works in.
     pub(super) async fn run<F: Future>(&self, call: Pin<&mut StartedCall<F>>) -> Result<F::Output> {
         self.threads.check_call()?;
         run(self.threads.handle()?, call).await

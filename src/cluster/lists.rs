@@ -17,8 +17,8 @@ const fn order(flags: u8) -> ListOrderType {
     }
 }
 
-/// Returns the policy of these flags of a new list and of the write. A persisted index is left out: see
-/// [`super::operation`].
+/// Returns the policy of these flags of a new list and of the write. A persisted index is left out:
+/// see [`super::operation`].
 const fn policy(created: u8, write: u8) -> ListPolicy {
     ListPolicy::new(order(created), ListWriteFlags::from_bits(write))
 }
@@ -78,7 +78,8 @@ selections! {
     LIST_REMOVE_BY_VALUE_REL_RANK_RANGE remove_by_value_relative_rank_range(list_return 0, value 1, int 2);
 }
 
-/// The client sends flags of an increment by another amount than 1 in the place of the list's order.
+/// The client sends flags of an increment by another amount than 1 in the place of the list's
+/// order.
 fn increment(bin: &str, a: &PositionalArguments) -> Result<Theirs> {
     let (created, write) = (a.flags(2)?, a.flags(3)?);
     if a.len() == 1 {

@@ -9,8 +9,8 @@ use crate::cdt::code as c;
 use crate::value;
 use crate::{Error, Result};
 
-/// Returns the policy of these flags of a new map and of the write. A persisted index is left out: see
-/// [`super::operation`].
+/// Returns the policy of these flags of a new map and of the write. A persisted index is left out:
+/// see [`super::operation`].
 fn policy(created: u8, write: u8) -> MapPolicy {
     let order = match value::MapOrder::of_flags(created) {
         value::MapOrder::Unordered => MapOrder::Unordered,

@@ -16,7 +16,8 @@ use crate::{Digest, Key, ListReturnType, MapReturnType, Operation, Result, Value
 
 /// The number of elements of a collection that are read to learn the size of one.
 const SAMPLED_ELEMENTS: i64 = 8;
-/// For each bin: whether the record has it, the size of a list, the size of a map, and elements of either.
+/// For each bin: whether the record has it, the size of a list, the size of a map, and elements of
+/// either.
 const READS_PER_BIN: usize = 5;
 /// The most bins that a record is asked for.
 const BINS_MAX: usize = 32;
@@ -53,9 +54,10 @@ pub struct MeasuredCollection {
 
 impl ClusterSet {
     /// Shows the records of some of the 4,096 partitions to `each` with their digests, as
-    /// [`scan_each`](crate::RecordSet::scan_each) does: one request to each node that has any of them. `records_per_second`
-    /// limits how fast each server reads; `None`: as fast as it can. Keys are spread over partitions by a hash: the
-    /// records of any partitions are a fair sample of the set. A record may come twice where a node is lost meanwhile.
+    /// [`scan_each`](crate::RecordSet::scan_each) does: one request to each node that has any of
+    /// them. `records_per_second` limits how fast each server reads; `None`: as fast as it can.
+    /// Keys are spread over partitions by a hash: the records of any partitions are a fair sample
+    /// of the set. A record may come twice where a node is lost meanwhile.
     pub fn scan_partitions(
         &self,
         partitions: Range<u16>,
@@ -73,15 +75,17 @@ impl ClusterSet {
         }));
     }
 
-    /// Measures the records of some partitions without fetching them: their size by the server's expression `record_size`, and for
-    /// each of `bins` that holds a list or map how many elements it has, with up to 8 of them. `records_per_second` limits
-    /// both the scan that finds the records and the calls that measure them, one for each record.
+    /// Measures the records of some partitions without fetching them: their size by the server's
+    /// expression `record_size`, and for each of `bins` that holds a list or map how many elements
+    /// it has, with up to 8 of them. `records_per_second` limits both the scan that finds the
+    /// records and the calls that measure them, one for each record.
     ///
     /// No expression has the names of a record's bins. A record that has none of `bins` is fetched,
     /// and the names of its bins are added, up to 32 in all. So it is at most a few records that
     /// are fetched.
     ///
-    /// Needs servers from version 7.0 on: see [`Cluster::tells_record_sizes`](super::Cluster::tells_record_sizes).
+    /// Needs servers from version 7.0 on: see
+    /// [`Cluster::tells_record_sizes`](super::Cluster::tells_record_sizes).
     pub fn measure_partitions(
         &self,
         partitions: Range<u16>,
@@ -111,7 +115,8 @@ impl ClusterSet {
         }
     }
 
-    /// Measures a record by the bins that are known, and learns its bins where it has none of these.
+    /// Measures a record by the bins that are known, and learns its bins where it has none of
+    /// these.
     fn measure(
         &self,
         record: &theirs::Record,

@@ -5,8 +5,9 @@
 //! (crate `aerospike`), with its connections, retries of reads and map of partitions; calls block,
 //! and may come from any thread.
 //!
-//! Async programs connect by [`ClusterBuilder::connect_async`], make the calls on records as futures, by
-//! [`Cluster::async_set`], and the calls of handles, which block, by [`Cluster::run_blocking`].
+//! Async programs connect by [`ClusterBuilder::connect_async`], make the calls on records as
+//! futures, by [`Cluster::async_set`], and the calls of handles, which block, by
+//! [`Cluster::run_blocking`].
 //!
 //! ```no_run
 //! # fn main() -> spikelet::Result<()> {
@@ -28,9 +29,10 @@
 //!   generation does not have the one found, nor `KEY_BUSY` the number of waiting writers.
 //! - No write has an [`Lsn`](crate::Lsn), no call says how many writers it queued behind, and
 //!   contended records are not counted. Sharding by contention goes by refusals alone.
-//! - [`OperateResult::record_bytes`](crate::OperateResult::record_bytes) is what the server's expression `record_size`
-//!   says within the same call, from version 7.0 on; 0 where the record is replaced or deleted, and from an [`AsyncSet`]. A
-//!   server may give the size before the call's own writes.
+//! - [`OperateResult::record_bytes`](crate::OperateResult::record_bytes) is what the server's
+//!   expression `record_size` says within the same call, from version 7.0 on; 0 where the record is
+//!   replaced or deleted, and from an [`AsyncSet`]. A server may give the size before the call's
+//!   own writes.
 //! - Deletes are durable only where
 //!   [`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete) says so, and the
 //!   Enterprise Edition alone has such deletes. Without them a server that restarts may have
@@ -41,8 +43,8 @@
 //!   the deletes. `docs/from-aerospike.md` has the cases one by one.
 //! - No persisted index of a list or map is asked for under any policy: servers in memory have died
 //!   of it.
-//! - The server knows nothing of shards: it does not protect roots and companions against other writers.
-//!   [`WritePolicy::acknowledge`](crate::WritePolicy::acknowledge) has no effect.
+//! - The server knows nothing of shards: it does not protect roots and companions against other
+//!   writers. [`WritePolicy::acknowledge`](crate::WritePolicy::acknowledge) has no effect.
 //! - [`RecordSet::now_ms`](crate::RecordSet::now_ms) is the clock of this machine.
 //!
 //! Arguments that the client cannot carry are refused with
@@ -91,10 +93,12 @@ pub use tls::TlsFiles;
 use crate::record::check_set_name;
 use crate::{RecordStore, Result};
 
-/// A connection to a cluster, and one of its namespaces. Cheap to clone; all clones share the connections.
+/// A connection to a cluster, and one of its namespaces. Cheap to clone; all clones share the
+/// connections.
 ///
-/// **Deletes may not survive a restart of a server.** Without durable deletes, which the Enterprise Edition alone has
-/// ([`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete)), a record that was deleted may be back with its last bins:
+/// **Deletes may not survive a restart of a server.** Without durable deletes, which the Enterprise
+/// Edition alone has ([`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete)), a
+/// record that was deleted may be back with its last bins:
 ///
 /// - Not undone: elements that were removed, edges that were unlinked, collections that were
 ///   merged, brought back into one record, or deleted while they were sharded. These are writes of
@@ -122,8 +126,8 @@ impl Cluster {
         Self::builder(hosts).connect()
     }
 
-    /// Begins with the nodes to ask first: `HOST[:PORT]`, several separated by commas. With TLS, `HOST:NAME:PORT` gives the
-    /// name in the certificate. The other nodes are learned from these.
+    /// Begins with the nodes to ask first: `HOST[:PORT]`, several separated by commas. With TLS,
+    /// `HOST:NAME:PORT` gives the name in the certificate. The other nodes are learned from these.
     #[must_use]
     pub fn builder(hosts: &str) -> ClusterBuilder {
         ClusterBuilder::new(hosts)
@@ -153,11 +157,13 @@ impl Cluster {
             .collect())
     }
 
-    /// Returns the namespace's sets with the number of their records, in the order of their names: that of all copies
-    /// which the nodes keep, so with two copies of each record twice as many. Sets that were emptied have 0.
+    /// Returns the namespace's sets with the number of their records, in the order of their names:
+    /// that of all copies which the nodes keep, so with two copies of each record twice as many.
+    /// Sets that were emptied have 0.
     ///
     /// # Errors
-    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer, or in a form that is not known.
+    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer, or in a form that is
+    /// not known.
     pub fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
         let listed = format!("sets/{}", self.namespace());
         let answers = self.info_of_nodes(&listed)?;

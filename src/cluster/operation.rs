@@ -1,7 +1,7 @@
 //! Operations of this crate as the client's.
 //!
-//! The client has no operation that carries an encoded call, so a call is taken apart, and the client's own function for its
-//! number puts it together again.
+//! The client has no operation that carries an encoded call, so a call is taken apart, and the
+//! client's own function for its number puts it together again.
 //!
 //! No operation asks for a persisted index of a list or map under any policy: a server with its
 //! namespace in memory (seen with 8.1.2) dies of a segmentation fault when a write fills such a

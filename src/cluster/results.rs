@@ -8,7 +8,8 @@ use crate::operations::OperationResult;
 use crate::record::BinName;
 use crate::{OperateResult, Operation, Result, Value};
 
-/// The result of a call. `asks_size`: the last operation that was sent is not the caller's, it reads the record's size.
+/// The result of a call. `asks_size`: the last operation that was sent is not the caller's, it
+/// reads the record's size.
 pub(super) fn decode(
     mut record: theirs::Record,
     operations: &[Operation],

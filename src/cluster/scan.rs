@@ -62,7 +62,8 @@ impl Scanned<'_> {
         ended
     }
 
-    /// The filter that is sent. A query without a set is for all records of the namespace, of whichever set.
+    /// The filter that is sent. A query without a set is for all records of the namespace, of
+    /// whichever set.
     fn whole_filter(&self) -> Option<Expression> {
         let is_without_set = || eq(set_name(), "");
         match (self.filter, self.set) {

@@ -47,8 +47,9 @@ impl ClusterSet {
         &self.name
     }
 
-    /// Returns the set seen through a filter, as [`Set::filtered`](crate::Set::filtered) does: calls and scans by this handle
-    /// are for records for which the expression holds. A policy with a filter of its own takes precedence.
+    /// Returns the set seen through a filter, as [`Set::filtered`](crate::Set::filtered) does:
+    /// calls and scans by this handle are for records for which the expression holds. A policy with
+    /// a filter of its own takes precedence.
     ///
     /// # Errors
     /// [`Error::Parameter`] if the expression is malformed, or its value is no truth value.
@@ -123,8 +124,8 @@ impl ClusterSet {
         results::decode(answer, operations, sent.asks_size)
     }
 
-    /// Makes several such calls: one round trip to each node that has records of them. Calls that name a record twice are made
-    /// one by one, since a server keeps no order within a batch.
+    /// Makes several such calls: one round trip to each node that has records of them. Calls that
+    /// name a record twice are made one by one, since a server keeps no order within a batch.
     pub(super) async fn operate_each(
         &self,
         calls: &[RecordCall<'_>],
@@ -177,8 +178,8 @@ impl RecordSet for ClusterSet {
         link::wait(self.operate(policy, key, operations))
     }
 
-    /// One round trip to each node that has records of the calls. Calls that name a record twice are made one by one, since
-    /// a server keeps no order within a batch.
+    /// One round trip to each node that has records of the calls. Calls that name a record twice
+    /// are made one by one, since a server keeps no order within a batch.
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         link::wait(self.operate_each(calls))
     }

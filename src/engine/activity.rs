@@ -1,9 +1,9 @@
 //! The activity of a namespace: operations by kind, how long they take, and the errors that they
 //! end with.
 //!
-//! Each front door counts its operation as it begins. The counters are striped, and a thread keeps to one stripe, so that
-//! threads do not fight over a cache line. Asking the clock costs more than a count: reads and writes of single records are
-//! timed once in 16, everything else always.
+//! Each front door counts its operation as it begins. The counters are striped, and a thread keeps
+//! to one stripe, so that threads do not fight over a cache line. Asking the clock costs more than
+//! a count: reads and writes of single records are timed once in 16, everything else always.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,7 +21,8 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperationKind {
-    /// A read of one record: [`Set::get`](crate::Set::get), [`Set::read`](crate::Set::read) and those like them.
+    /// A read of one record: [`Set::get`](crate::Set::get), [`Set::read`](crate::Set::read) and
+    /// those like them.
     Read,
     /// A put, an update or a delete of one record.
     Write,
@@ -269,8 +270,8 @@ pub struct NamespaceStats {
     pub storage: Stats,
     /// The operations, in the order of [`OperationKind::ALL`].
     pub operations: Vec<OperationStats>,
-    /// How often operations ended with an error: result code and count, by code. A record that a read does not find is an error
-    /// for clients over the wire only.
+    /// How often operations ended with an error: result code and count, by code. A record that a
+    /// read does not find is an error for clients over the wire only.
     pub errors: Vec<(u8, u64)>,
 }
 

@@ -1,8 +1,8 @@
 //! Records by digest, for a caller without a user key: the wire server.
 //!
 //! The checks come in Aerospike's order (semantics.md#order-of-checks), and the first that fails
-//! decides. A refusal carries the record's header, since answers have generation and expiry of a record
-//! even then.
+//! decides. A refusal carries the record's header, since answers have generation and expiry of a
+//! record even then.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -204,7 +204,8 @@ impl Namespace {
             .check_filter(filter, &record.entry, set_name, self.now_ms())
     }
 
-    /// Lends a record to `read`, without a copy. It must be short: space cannot be used again while it runs.
+    /// Lends a record to `read`, without a copy. It must be short: space cannot be used again while
+    /// it runs.
     ///
     /// # Errors
     /// [`Error::NotFound`], a set or key that is not the record's, and what `read` returns.
@@ -255,7 +256,8 @@ impl Namespace {
         result
     }
 
-    /// The number of the set of a record to write; the set is made if the write may create a record.
+    /// The number of the set of a record to write; the set is made if the write may create a
+    /// record.
     pub(super) fn set_to_write(
         &self,
         set: &str,
@@ -273,8 +275,8 @@ impl Namespace {
     /// Executes operations that write.
     ///
     /// # Errors
-    /// The refusals of the policy and of the operations, [`Error::KeyBusy`], [`Error::RecordTooBig`]. Nothing was
-    /// changed then.
+    /// The refusals of the policy and of the operations, [`Error::KeyBusy`],
+    /// [`Error::RecordTooBig`]. Nothing was changed then.
     pub(crate) fn write_at(
         &self,
         address: &DigestAddress<'_>,
@@ -305,7 +307,8 @@ impl Namespace {
     /// Deletes a record. Of the policy, generation and timeout count.
     ///
     /// # Errors
-    /// [`Error::NotFound`], a set or key that is not the record's, [`Error::Generation`], [`Error::KeyBusy`].
+    /// [`Error::NotFound`], a set or key that is not the record's, [`Error::Generation`],
+    /// [`Error::KeyBusy`].
     pub(crate) fn delete_at(
         &self,
         address: &DigestAddress<'_>,
@@ -346,8 +349,8 @@ impl Namespace {
         self.core.indexes.by_name(name)
     }
 
-    /// Declares a secondary index of a set, or of all sets, and begins to build it. One that is the same but for its name
-    /// gets the name, as in Aerospike.
+    /// Declares a secondary index of a set, or of all sets, and begins to build it. One that is the
+    /// same but for its name gets the name, as in Aerospike.
     ///
     /// # Errors
     /// As for [`Namespace::build_index`].
@@ -367,7 +370,8 @@ impl Namespace {
         self.core.entries_per_record(index)
     }
 
-    /// Lends a record that a scan has met to `read`; `None` if it is gone meanwhile, or in another set.
+    /// Lends a record that a scan has met to `read`; `None` if it is gone meanwhile, or in another
+    /// set.
     ///
     /// # Errors
     /// [`Error::Storage`] if the record is damaged.

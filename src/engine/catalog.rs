@@ -18,12 +18,14 @@ const VERSION: u32 = 2;
 pub(super) struct Catalog {
     version: u32,
     pub(super) indexes: Vec<DeclaredIndex>,
-    /// How far operations in the background have come: the digest of the last record, by their names.
+    /// How far operations in the background have come: the digest of the last record, by their
+    /// names.
     pub(super) background: BTreeMap<Box<str>, String>,
     /// The names of sets that have, or had, records which hold shards of collections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) companions: Vec<Box<str>>,
-    /// The names of relations that are, or were, declared: the keys of the records with their declarations.
+    /// The names of relations that are, or were, declared: the keys of the records with their
+    /// declarations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) relations: Vec<Box<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

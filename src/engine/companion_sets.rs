@@ -1,5 +1,5 @@
-//! The sets that have, or had, records with shards of collections: scans, counts and queries pass over such records. The catalog says so before
-//! the first such record of a set is published.
+//! The sets that have, or had, records with shards of collections: scans, counts and queries pass
+//! over such records. The catalog says so before the first such record of a set is published.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! The state that the handles of a namespace share, and the common part of reads and writes: errors with the namespace's limits, what
-//! of a record may be seen, scans.
+//! The state that the handles of a namespace share, and the common part of reads and writes: errors
+//! with the namespace's limits, what of a record may be seen, scans.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -50,7 +50,8 @@ pub(super) struct NamespaceCore {
     pub(super) opening: Opening,
     /// Behind `storage`, which is dropped first. `None`: in memory.
     _open_dir: Option<OpenDir>,
-    /// How many roots have lost the description of their shards to writes other than the collection's.
+    /// How many roots have lost the description of their shards to writes other than the
+    /// collection's.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
     pub(super) companion_sets: SetBits,
@@ -62,7 +63,8 @@ pub(super) struct NamespaceCore {
     pub(super) consumed: Mutex<Vec<Arc<ConsumedShare>>>,
     /// Whether the namespace syncs by itself, without a waiting writer.
     pub(super) syncs_by_itself: bool,
-    /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.
+    /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put
+    /// in order.
     pub(super) is_unrepaired: bool,
     pub(super) transitions: TransitionLog,
     pub(super) transactions: TransactionCounts,
@@ -81,8 +83,8 @@ impl fmt::Debug for NamespaceCore {
     }
 }
 
-/// Takes storage's reports: entries of expired records out of the indexes, and contention into the list
-/// of hot keys, which is kept across a clean close.
+/// Takes storage's reports: entries of expired records out of the indexes, and contention into the
+/// list of hot keys, which is kept across a clean close.
 #[derive(Debug)]
 struct StorageObserver {
     indexes: Arc<Indexes>,
@@ -299,8 +301,8 @@ impl NamespaceCore {
         ended
     }
 
-    /// Lends the live records of a partition that pass a filter, of one set (number and name) or of all, to `read`: companions,
-    /// too, if they are asked for.
+    /// Lends the live records of a partition that pass a filter, of one set (number and name) or of
+    /// all, to `read`: companions, too, if they are asked for.
     pub(super) fn scan_partition<B>(
         &self,
         partition: usize,
@@ -340,14 +342,15 @@ impl NamespaceCore {
         Ok(found.flatten())
     }
 
-    /// Whether a record holds a shard, and is shown only to callers that ask for such records. One look at a bit where the set
-    /// has none.
+    /// Whether a record holds a shard, and is shown only to callers that ask for such records. One
+    /// look at a bit where the set has none.
     #[inline]
     pub(super) fn hides(&self, entry: &EntryView<'_>) -> bool {
         self.companion_sets.contains(entry.set_id()) && is_companion(entry)
     }
 
-    /// How many records of a set hold shards. O(records of the set), where the set has ever had any; else O(1).
+    /// How many records of a set hold shards. O(records of the set), where the set has ever had
+    /// any; else O(1).
     pub(super) fn count_companions(&self, set_id: u16) -> u64 {
         if !self.companion_sets.contains(set_id) {
             return 0;
@@ -363,8 +366,8 @@ impl NamespaceCore {
         count
     }
 
-    /// The digests of the live records of wanted sets of a partition that come after a digest, in order. Damage is reported to
-    /// `damaged`.
+    /// The digests of the live records of wanted sets of a partition that come after a digest, in
+    /// order. Damage is reported to `damaged`.
     pub(super) fn digests_in(
         &self,
         partition: usize,
@@ -440,7 +443,8 @@ impl NamespaceCore {
         }
     }
 
-    /// Whether a filter holds for a record. `set_name` is the name of its set, or empty if it was not looked up.
+    /// Whether a filter holds for a record. `set_name` is the name of its set, or empty if it was
+    /// not looked up.
     #[inline]
     pub(super) fn passes(
         &self,

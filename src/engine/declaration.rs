@@ -1,12 +1,13 @@
-//! Declared relations: what the store knows of them. Handles declare themselves; `relation` writes declarations, the engine reads
-//! them (`relation_rules.rs`).
+//! Declared relations: what the store knows of them. Handles declare themselves; `relation` writes
+//! declarations, the engine reads them (`relation_rules.rs`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Key, RecordView};
 use crate::{Error, Result, base64};
 
-/// The set that holds the declarations of a store, a record each, with the relation's name as its key.
+/// The set that holds the declarations of a store, a record each, with the relation's name as its
+/// key.
 pub const DECLARATION_SET: &str = "<relations";
 
 /// The bin with the declaration, as JSON.
@@ -48,7 +49,8 @@ impl RelationKind {
         }
     }
 
-    /// Whether bins belong to it: [`RelationDeclaration::sides`] of the other kinds are users' bins.
+    /// Whether bins belong to it: [`RelationDeclaration::sides`] of the other kinds are users'
+    /// bins.
     pub(crate) const fn owns_bins(self) -> bool {
         !matches!(self, Self::Joined | Self::Propagate)
     }
@@ -64,7 +66,8 @@ pub enum OnDelete {
     Restrict,
     /// Removes the edges, and leaves the records at their other ends.
     Detach,
-    /// Removes the edges and the records at their other ends: for children that belong to the record.
+    /// Removes the edges and the records at their other ends: for children that belong to the
+    /// record.
     Cascade,
 }
 
@@ -95,7 +98,8 @@ pub struct DeclaredSide {
     pub bin: Option<Box<str>>,
     /// How the references are kept.
     pub form: SideForm,
-    /// The set of the records that the references lead to; `None` if they lead to records of any set, or to none.
+    /// The set of the records that the references lead to; `None` if they lead to records of any
+    /// set, or to none.
     pub to: Option<Box<str>>,
     /// The index that finds the records with a reference; `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +124,8 @@ impl DeclaredSide {
     }
 }
 
-/// A relation that was declared, as [`declared_relations`](crate::relation::declared_relations) returns it.
+/// A relation that was declared, as [`declared_relations`](crate::relation::declared_relations)
+/// returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RelationDeclaration {
@@ -136,7 +141,8 @@ pub struct RelationDeclaration {
     /// What becomes of the edges of a record that is deleted.
     #[serde(default)]
     pub on_delete: OnDelete,
-    /// The one record that has the list of a [`RelationKind::Members`]: its key in its stored form, in Base64.
+    /// The one record that has the list of a [`RelationKind::Members`]: its key in its stored form,
+    /// in Base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<Box<str>>,
     /// The tags of [`RelationKind::Links`] that have a link back, with the tag of that link.
@@ -195,7 +201,8 @@ impl RelationDeclaration {
         sides.filter(|_| self.kind.owns_bins())
     }
 
-    /// The bins that belong to the relation: the set, the bin, and the form of a side; `None` for a bin beside one.
+    /// The bins that belong to the relation: the set, the bin, and the form of a side; `None` for a
+    /// bin beside one.
     pub(crate) fn owned_bins(&self) -> impl Iterator<Item = (&str, &str, Option<SideForm>)> {
         let sides = self
             .owned_sides()
@@ -205,8 +212,9 @@ impl RelationDeclaration {
         sides.chain(beside.filter_map(move |bin| Some((last?, &**bin, None))))
     }
 
-    /// The sets with records of which none is deleted before the relation was asked: their bins do not say which records
-    /// refer to them, or list them. A set comes once for each side that makes it so.
+    /// The sets with records of which none is deleted before the relation was asked: their bins do
+    /// not say which records refer to them, or list them. A set comes once for each side that makes
+    /// it so.
     pub(crate) fn asked_sets(&self) -> impl Iterator<Item = &str> {
         self.owned_sides()
             .filter_map(|side| match (self.kind, side.form) {
@@ -220,8 +228,9 @@ impl RelationDeclaration {
             })
     }
 
-    /// Refuses bins that one of these relations owns, unless it is this one. Links of one bin are one relation by several names,
-    /// and a set may have several lists of members, each in a record of its own, and several graphs of one set of nodes.
+    /// Refuses bins that one of these relations owns, unless it is this one. Links of one bin are
+    /// one relation by several names, and a set may have several lists of members, each in a record
+    /// of its own, and several graphs of one set of nodes.
     ///
     /// # Errors
     /// [`Error::Parameter`], which names the bin and both relations.
@@ -254,8 +263,9 @@ impl RelationDeclaration {
         Ok(())
     }
 
-    /// Refuses a declaration that comes from another store where one of these relations has its name and keeps references
-    /// elsewhere, or one of its bins. Links have a side for each set that they were used with.
+    /// Refuses a declaration that comes from another store where one of these relations has its
+    /// name and keeps references elsewhere, or one of its bins. Links have a side for each set that
+    /// they were used with.
     ///
     /// # Errors
     /// [`Error::Parameter`].

@@ -1,4 +1,5 @@
-//! The path of a delete: lock, look at the record, check as a write does (semantics.md#order-of-checks), put the tombstone, unlock.
+//! The path of a delete: lock, look at the record, check as a write does
+//! (semantics.md#order-of-checks), put the tombstone, unlock.
 
 use spikelet_storage::{Change, EntryView, Lsn};
 
@@ -20,7 +21,8 @@ pub(super) struct JudgedDeletion {
 }
 
 impl NamespaceCore {
-    /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation, timeout and acknowledgement count.
+    /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation, timeout
+    /// and acknowledgement count.
     pub(super) fn delete(
         &self,
         target: &WriteTarget<'_>,
@@ -69,8 +71,8 @@ impl NamespaceCore {
         })
     }
 
-    /// Judges the deletion of a record that lives for its writer, and returns whether shards are lost with it: a wire
-    /// transaction's own version lives for it until its end.
+    /// Judges the deletion of a record that lives for its writer, and returns whether shards are
+    /// lost with it: a wire transaction's own version lives for it until its end.
     pub(super) fn judge_live_deletion(
         &self,
         target: &WriteTarget<'_>,

@@ -54,7 +54,8 @@ pub(super) fn record_with_bins(entry: &EntryView<'_>, bins: &[&str]) -> Result<R
     Record::with_bins(metadata_of(entry), entry.key(), entry.payload(), bins)
 }
 
-/// The size of a record. Refuses one that is larger than `limit`, and names the bin to blame, or the key.
+/// The size of a record. Refuses one that is larger than `limit`, and names the bin to blame, or
+/// the key.
 #[inline(always)]
 pub(super) fn check_size(limit: u64, key: Option<&[u8]>, body: &[u8]) -> Result<u64> {
     let size = record_bytes(key, body);
@@ -85,12 +86,13 @@ fn too_big(size: u64, limit: u64, key: Option<&[u8]>, body: &[u8]) -> Error {
     }
 }
 
-/// The size in bytes of a record of this stored key and these bins, compared with `max_record_bytes`.
+/// The size in bytes of a record of this stored key and these bins, compared with
+/// `max_record_bytes`.
 #[inline]
 pub(crate) fn record_bytes(key: Option<&[u8]>, body: &[u8]) -> u64 {
     RECORD_OVERHEAD_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64
 }
 
-/// Counted beside key and bins. A record of one bin in no set is as large as in Aerospike by it; the header that storage puts in
-/// front of a record has 16 bytes more.
+/// Counted beside key and bins. A record of one bin in no set is as large as in Aerospike by it;
+/// the header that storage puts in front of a record has 16 bytes more.
 const RECORD_OVERHEAD_BYTES: u64 = 40;

@@ -1,4 +1,5 @@
-//! Records as backups see them: read whole, by digest, and written with the generation and the void time that they had.
+//! Records as backups see them: read whole, by digest, and written with the generation and the void
+//! time that they had.
 
 use std::collections::HashMap;
 
@@ -65,7 +66,8 @@ impl Namespace {
     /// Lends a record and the number of its set to `save`; `None` if it is gone meanwhile.
     ///
     /// # Errors
-    /// [`crate::Error::Storage`] or [`crate::Error::Malformed`] if it is damaged, and what `save` returns.
+    /// [`crate::Error::Storage`] or [`crate::Error::Malformed`] if it is damaged, and what `save`
+    /// returns.
     pub(crate) fn read_to_save<R>(
         &self,
         digest: &Digest,
@@ -205,8 +207,8 @@ impl Namespace {
     }
 }
 
-/// Refuses to break a sharded collection: companions and other records are kept apart, and a root keeps what it
-/// says of its companions.
+/// Refuses to break a sharded collection: companions and other records are kept apart, and a root
+/// keeps what it says of its companions.
 fn check_shards(
     set: &str,
     saved: &SavedVersion<'_>,
@@ -230,8 +232,8 @@ fn check_shards(
     }
 }
 
-/// Appends the body of `old` with the bins of `new` written into it: bins keep their places, new ones go to the end.
-/// O(bytes).
+/// Appends the body of `old` with the bins of `new` written into it: bins keep their places, new
+/// ones go to the end. O(bytes).
 fn merge(old: RecordView<'_>, new: RecordView<'_>, out: &mut Vec<u8>) -> Result<()> {
     let mut news: HashMap<&[u8], RawBin<'_>> = new.raw_bins().map(|bin| (bin.name, bin)).collect();
     let kept: Vec<RawBin<'_>> = old

@@ -1,4 +1,5 @@
-//! Where writes meet the rules of declared relations (`relation_rules.rs`), and where the rules come from.
+//! Where writes meet the rules of declared relations (`relation_rules.rs`), and where the rules
+//! come from.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,15 +17,17 @@ use crate::record::body::read_varint;
 use crate::record::{Key, OwnedBins, RecordView, Replacer};
 use crate::{Error, Result};
 
-/// The next number of declarations. No two namespaces have one number, since a handle may go from one to the other.
+/// The next number of declarations. No two namespaces have one number, since a handle may go from
+/// one to the other.
 static EPOCHS: AtomicU64 = AtomicU64::new(1);
 
 impl SetRules {
-    /// Judges the new version of a record, which begins at `from` in `body`: a replaced record keeps its owned bins, and others may
-    /// not lose them.
+    /// Judges the new version of a record, which begins at `from` in `body`: a replaced record
+    /// keeps its owned bins, and others may not lose them.
     ///
     /// # Errors
-    /// [`Error::OwnedBin`]; [`Error::HasEdges`] where the write leaves no bin and so deletes the record.
+    /// [`Error::OwnedBin`]; [`Error::HasEdges`] where the write leaves no bin and so deletes the
+    /// record.
     #[cold]
     pub(super) fn judge(
         &self,
@@ -86,7 +89,8 @@ impl NamespaceCore {
             .map_or(Ok(()), |rules| rules.check_delete(access, live.payload()))
     }
 
-    /// The rules for a set, where a write with this access has to obey them. One look at a bit where the set has none.
+    /// The rules for a set, where a write with this access has to obey them. One look at a bit
+    /// where the set has none.
     #[inline]
     pub(super) fn rules_for(&self, set_id: u16, access: ShardAccess) -> Option<Arc<SetRules>> {
         if self.relations.plain.contains(set_id) || !access.obeys_relations() {
@@ -115,8 +119,8 @@ impl NamespaceCore {
         }
     }
 
-    /// Whether a change is one of a declaration, so that the rules are to be read again when it is published. Notes the name of
-    /// a new one.
+    /// Whether a change is one of a declaration, so that the rules are to be read again when it is
+    /// published. Notes the name of a new one.
     ///
     /// # Errors
     /// The errors of the catalog.

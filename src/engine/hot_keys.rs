@@ -14,17 +14,17 @@ use spikelet_storage::Digest;
 /// 1/64 of all contention is always among those counted; with less, it hardly hurts.
 pub(crate) const HOT_KEYS_MAX: usize = 64;
 
-/// How many tables there are to count in. An event goes to the first that is free, so that no thread
-/// waits for a thread that was interrupted while it counted, and no event is lost: losing those
-/// that collide would favour keys with events one by one.
+/// How many tables there are to count in. An event goes to the first that is free, so that no
+/// thread waits for a thread that was interrupted while it counted, and no event is lost: losing
+/// those that collide would favour keys with events one by one.
 const TABLES: usize = 4;
 
 const DIGEST_BYTES: usize = 20;
 /// A key in the notes of a clean close.
 const KEY_BYTES: usize = DIGEST_BYTES + 3 * 8;
 
-/// Half-life of an event, in milliseconds (5 minutes): short enough to forget keys that have cooled down, long enough for
-/// an operator to look at them.
+/// Half-life of an event, in milliseconds (5 minutes): short enough to forget keys that have cooled
+/// down, long enough for an operator to look at them.
 const HALF_LIFE_MS: u64 = 5 * 60 * 1000;
 
 /// A record that is fought over, and how much.
@@ -103,8 +103,8 @@ impl HotKeys {
         merged
     }
 
-    /// Returns the list as a clean close keeps it: each key's digest, waits, refusals and error bound. It
-    /// does not fade while the store is closed.
+    /// Returns the list as a clean close keeps it: each key's digest, waits, refusals and error
+    /// bound. It does not fade while the store is closed.
     pub(super) fn encode(&self, now_ms: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HOT_KEYS_MAX * KEY_BYTES);
         for key in self.top(HOT_KEYS_MAX, now_ms) {
@@ -166,15 +166,16 @@ fn merge(digest: &Digest, tables: &[HotKeyTable]) -> HotKey {
 struct HotKeyTable {
     /// At most `HOT_KEYS_MAX`, each key once, in no order.
     keys: Vec<HotKey>,
-    /// The most events that a key can have had which was forgotten before the counts were last halved.
+    /// The most events that a key can have had which was forgotten before the counts were last
+    /// halved.
     faded_max: u64,
     /// When the counts were last halved, or the first was taken.
     halved_ms: Option<u64>,
 }
 
 impl HotKeyTable {
-    /// Halves the counts once for each half-life that has passed, and forgets keys of which nothing is left. A clock
-    /// that goes backwards changes nothing.
+    /// Halves the counts once for each half-life that has passed, and forgets keys of which nothing
+    /// is left. A clock that goes backwards changes nothing.
     fn fade(&mut self, now_ms: u64) {
         let since = *self.halved_ms.get_or_insert(now_ms);
         let passed = now_ms.saturating_sub(since) / HALF_LIFE_MS;

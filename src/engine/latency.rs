@@ -85,7 +85,8 @@ impl LatencyHistogram {
         self.total
     }
 
-    /// Returns the least time that this share of all (0 to 1) did not exceed, up to an eighth too long; `None` if there are none.
+    /// Returns the least time that this share of all (0 to 1) did not exceed, up to an eighth too
+    /// long; `None` if there are none.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
@@ -121,7 +122,8 @@ impl LatencyHistogram {
     }
 }
 
-/// Below `PER_OCTAVE` a class has one number; above, the first bits behind the leading one give the class.
+/// Below `PER_OCTAVE` a class has one number; above, the first bits behind the leading one give the
+/// class.
 fn class_of(nanos: u64) -> usize {
     let class = match nanos.checked_ilog2() {
         Some(octave) if octave > PER_OCTAVE_BITS => {

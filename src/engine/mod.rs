@@ -1,9 +1,10 @@
 //! The engine: namespaces and sets, the read path, the write path, policies.
 //!
-//! Read `store.rs` (open namespaces), `core.rs` (shared by the handles of a namespace), `set.rs`, `set/batch.rs` and
-//! `set/write.rs` (what users call), `write.rs` (the path of one write, step by step) and `policy.rs`. Below it is
-//! `spikelet_storage`, which stores bytes by digest; the bytes of a record are read and made by `record` and `operation`.
-//! Nothing here knows the encoding of bins or the places of entries.
+//! Read `store.rs` (open namespaces), `core.rs` (shared by the handles of a namespace), `set.rs`,
+//! `set/batch.rs` and `set/write.rs` (what users call), `write.rs` (the path of one write, step by
+//! step) and `policy.rs`. Below it is `spikelet_storage`, which stores bytes by digest; the bytes
+//! of a record are read and made by `record` and `operation`. Nothing here knows the encoding of
+//! bins or the places of entries.
 
 mod activity;
 #[cfg(feature = "server")]

@@ -49,8 +49,8 @@ impl Namespace {
         self.core.storage.name()
     }
 
-    /// A set of this namespace; the empty name is "no set". It comes to be with the first write, which writes the list of all sets
-    /// anew: up to 512 KiB.
+    /// A set of this namespace; the empty name is "no set". It comes to be with the first write,
+    /// which writes the list of all sets anew: up to 512 KiB.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a name that is too long (63 bytes) or holds a NUL byte.
@@ -70,7 +70,8 @@ impl Namespace {
         self.core.key_hash
     }
 
-    /// A look at the counters. Costs a visit of every block's state and some 2,000 counters, not of records.
+    /// A look at the counters. Costs a visit of every block's state and some 2,000 counters, not of
+    /// records.
     #[must_use]
     pub fn stats(&self) -> NamespaceStats {
         self.core.activity.stats(self.core.storage.stats())
@@ -89,13 +90,15 @@ impl Namespace {
         self.core.storage.sets()
     }
 
-    /// The records that writers fight over, the most contended first. Always on; costs nothing without waits.
+    /// The records that writers fight over, the most contended first. Always on; costs nothing
+    /// without waits.
     #[must_use]
     pub fn hot_records(&self, most: usize) -> Vec<HotRecord> {
         self.core.hot_records(most)
     }
 
-    /// Declares a secondary index of the records of all sets, and fills it: as [`Set::create_index`].
+    /// Declares a secondary index of the records of all sets, and fills it: as
+    /// [`Set::create_index`].
     ///
     /// # Errors
     /// As for [`Set::create_index`].
@@ -103,7 +106,8 @@ impl Namespace {
         self.core.create_index(None, definition)
     }
 
-    /// Declares a secondary index of the records of all sets, and begins to fill it: as [`Set::build_index`].
+    /// Declares a secondary index of the records of all sets, and begins to fill it: as
+    /// [`Set::build_index`].
     ///
     /// # Errors
     /// As for [`Set::create_index`].
@@ -125,7 +129,8 @@ impl Namespace {
         self.core.indexes.stats()
     }
 
-    /// The definition of a secondary index, and the name of its set; `None` for the set: it is of all sets.
+    /// The definition of a secondary index, and the name of its set; `None` for the set: it is of
+    /// all sets.
     #[must_use]
     pub fn index_definition(&self, name: &str) -> Option<(Option<Box<str>>, IndexDefinition)> {
         let index = self.core.indexes.by_name(name)?;
@@ -150,7 +155,8 @@ impl Namespace {
         Query::by_index(&self.core, index, None, None)
     }
 
-    /// Begins a query over all records of all sets: as [`Set::query_all`]. [`Query::with_companions`] shows records that hold shards, too.
+    /// Begins a query over all records of all sets: as [`Set::query_all`].
+    /// [`Query::with_companions`] shows records that hold shards, too.
     pub fn query_all(&self) -> Query {
         Query::over_all(&self.core, None, None)
     }
@@ -161,30 +167,34 @@ impl Namespace {
         Changes::new(&self.core)
     }
 
-    /// The latest transitions of sharded collections that handles of this process have carried on, the latest first: at most
+    /// The latest transitions of sharded collections that handles of this process have carried on,
+    /// the latest first: at most
     /// 64. Always on; costs nothing where no transition is under way.
     #[must_use]
     pub fn recent_transitions(&self) -> Vec<RecentTransition> {
         self.core.transitions.latest()
     }
 
-    /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts
-    /// are gone when the call returns, and never come back. Records written after the call stay, at any time of the clock. With
-    /// `before`, the declarations of relations stay.
+    /// Removes all records, or with `before` those last updated before that time. Returns how many;
+    /// they and their counts are gone when the call returns, and never come back. Records written
+    /// after the call stay, at any time of the clock. With `before`, the declarations of relations
+    /// stay.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a time between the last updates of the
-    /// records of one sharded collection, as they are when the call begins.
+    /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a
+    /// time between the last updates of the records of one sharded collection, as they are when the
+    /// call begins.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         self.core.truncate(Truncate::Namespace, before)
     }
 
-    /// Lends every live record of the namespace to `read`, in no particular order, until `read` breaks off; returns what it
-    /// breaks off with. Records written meanwhile may or may not be among them. O(records). Shows everything that is stored,
-    /// records that hold shards of collections, too.
+    /// Lends every live record of the namespace to `read`, in no particular order, until `read`
+    /// breaks off; returns what it breaks off with. Records written meanwhile may or may not be
+    /// among them. O(records). Shows everything that is stored, records that hold shards of
+    /// collections, too.
     ///
-    /// A record that is damaged on the device comes as an error ([`Error::is_damage`]) in its place, and the scan goes on
-    /// with the others unless `read` ends it.
+    /// A record that is damaged on the device comes as an error ([`Error::is_damage`]) in its
+    /// place, and the scan goes on with the others unless `read` ends it.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -221,14 +231,15 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::Storage`] if a sync fails, now or earlier. [`Error::StopWrites`] if it finds the disk full; the next one tries
-    /// again.
+    /// [`Error::Storage`] if a sync fails, now or earlier. [`Error::StopWrites`] if it finds the
+    /// disk full; the next one tries again.
     pub fn sync(&self) -> Result<()> {
         let synced = self.core.storage.sync();
         synced.map_err(|error| self.core.not_written(error))
     }
 
-    /// Returns the number of the latest write: once it is durable, so is every write that has returned before this call.
+    /// Returns the number of the latest write: once it is durable, so is every write that has
+    /// returned before this call.
     #[must_use]
     pub fn last_lsn(&self) -> Lsn {
         self.core.storage.last_lsn()
@@ -241,20 +252,24 @@ impl Namespace {
     }
 
     /// Blocks until the write with this number, and all before it, are on stable storage, under any
-    /// [`Durability`](crate::Durability). Returns at once if they are. Callers that wait at the same time share one sync.
+    /// [`Durability`](crate::Durability). Returns at once if they are. Callers that wait at the
+    /// same time share one sync.
     ///
     /// # Errors
-    /// [`Error::Storage`] if a sync failed before they were, now or earlier ([`Error::in_doubt`]: the write is applied, and
-    /// whether it is durable is unknown), or for a number that no write of this namespace can have returned.
+    /// [`Error::Storage`] if a sync failed before they were, now or earlier ([`Error::in_doubt`]:
+    /// the write is applied, and whether it is durable is unknown), or for a number that no write
+    /// of this namespace can have returned.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
         Ok(self.core.storage.wait_durable(lsn)?)
     }
 
-    /// Returns a future that completes when the write with this number, and all before it, are on stable storage. Needs no
-    /// particular runtime; nothing happens before it is polled, and dropping it takes back what it asked for.
+    /// Returns a future that completes when the write with this number, and all before it, are on
+    /// stable storage. Needs no particular runtime; nothing happens before it is polled, and
+    /// dropping it takes back what it asked for.
     ///
-    /// A background thread syncs for all futures that wait, and wakes them: tasks share syncs as threads do. Where there is
-    /// none (`NamespaceConfig::background` is false, or the store is closed), the poll itself syncs, and blocks meanwhile.
+    /// A background thread syncs for all futures that wait, and wakes them: tasks share syncs as
+    /// threads do. Where there is none (`NamespaceConfig::background` is false, or the store is
+    /// closed), the poll itself syncs, and blocks meanwhile.
     ///
     /// ```
     /// use spikelet::{Durability, NamespaceConfig, Store, WritePolicy};
@@ -289,8 +304,9 @@ impl Namespace {
     /// space, nor for a sync. Where the write would wait, it fails at once, nothing is changed, and
     /// the task waits instead.
     ///
-    /// The limit of time in the write's policy has no effect: end the task's patience with [`Attempt::end_patience`], or drop
-    /// the attempt. It costs one allocation; a write that need not wait takes no longer than without.
+    /// The limit of time in the write's policy has no effect: end the task's patience with
+    /// [`Attempt::end_patience`], or drop the attempt. It costs one allocation; a write that need
+    /// not wait takes no longer than without.
     ///
     /// ```
     /// # use spikelet::{Result, Store};
@@ -322,7 +338,8 @@ impl Namespace {
         self.core.storage.attempt()
     }
 
-    /// Lends a record to `read` by its digest, with the name of its set. `None`: there is none, or it cannot be read.
+    /// Lends a record to `read` by its digest, with the name of its set. `None`: there is none, or
+    /// it cannot be read.
     #[cfg(feature = "monitor")]
     pub(crate) fn look_at<R>(
         &self,
@@ -337,8 +354,8 @@ impl Namespace {
         found.ok().flatten().flatten()
     }
 
-    /// The digests of a partition's live records of some sets (`None`: of all) that come after a digest, in order. Records that
-    /// are damaged are reported to `damaged`.
+    /// The digests of a partition's live records of some sets (`None`: of all) that come after a
+    /// digest, in order. Records that are damaged are reported to `damaged`.
     #[cfg(any(feature = "server", feature = "backup"))]
     pub(crate) fn digests_in(
         &self,

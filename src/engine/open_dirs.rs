@@ -1,4 +1,5 @@
-//! The folders of namespaces that this process has open, so that an opening which finds one locked can say by whom.
+//! The folders of namespaces that this process has open, so that an opening which finds one locked
+//! can say by whom.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,8 @@ use parking_lot::Mutex;
 use crate::Error;
 use crate::error::StoreHolder;
 
-/// One entry for each open namespace: the process (a fork inherits the list, not the locks) and the folder.
+/// One entry for each open namespace: the process (a fork inherits the list, not the locks) and the
+/// folder.
 static OPEN: Mutex<Vec<(u32, PathBuf)>> = Mutex::new(Vec::new());
 
 /// A folder that is listed as open until this is dropped.

@@ -1,4 +1,5 @@
-//! How a write is done: what it expects to find, and what it leaves behind. Names and meanings are Aerospike's.
+//! How a write is done: what it expects to find, and what it leaves behind. Names and meanings are
+//! Aerospike's.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -58,7 +59,8 @@ pub enum GenerationPolicy {
     ExpectGreater(u32),
 }
 
-/// When a record expires, counted from the write. A record can be read during the whole second in which it expires.
+/// When a record expires, counted from the write. A record can be read during the whole second in
+/// which it expires.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -77,16 +79,16 @@ pub enum GenerationPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiration {
-    /// After the namespace's default time to live, counted from the write (by default: never), in place of the time the record
-    /// had left. Aerospike's TTL 0.
+    /// After the namespace's default time to live, counted from the write (by default: never), in
+    /// place of the time the record had left. Aerospike's TTL 0.
     #[default]
     NamespaceDefault,
     /// Never. Aerospike's TTL -1.
     Never,
     /// After this time, rounded down to whole seconds; 1 s to 10 years.
     After(Duration),
-    /// When it was to expire before the write: the time that is left stays. A new record takes the namespace's default.
-    /// Aerospike's TTL -2.
+    /// When it was to expire before the write: the time that is left stays. A new record takes the
+    /// namespace's default. Aerospike's TTL -2.
     DontUpdate,
 }
 
@@ -135,12 +137,13 @@ pub enum Acknowledge {
     /// That it is as durable as the namespace promises ([`Durability`](crate::Durability)).
     #[default]
     Durable,
-    /// That it is applied: readers and writers see it. It becomes durable later, in the order of its [`Lsn`](crate::Lsn);
-    /// [`Namespace::durable`](crate::Namespace::durable) and [`Namespace::wait_durable`](crate::Namespace::wait_durable)
-    /// wait for that. Until then a power failure may cost it.
+    /// That it is applied: readers and writers see it. It becomes durable later, in the order of
+    /// its [`Lsn`](crate::Lsn); [`Namespace::durable`](crate::Namespace::durable) and
+    /// [`Namespace::wait_durable`](crate::Namespace::wait_durable) wait for that. Until then a
+    /// power failure may cost it.
     ///
-    /// For async code: under [`Durability::Commit`](crate::Durability::Commit) a write that waits blocks its thread for the
-    /// sync, and a runtime has few.
+    /// For async code: under [`Durability::Commit`](crate::Durability::Commit) a write that waits
+    /// blocks its thread for the sync, and a runtime has few.
     Applied,
 }
 
@@ -165,20 +168,22 @@ pub struct WritePolicy {
     pub generation: GenerationPolicy,
     /// When the record expires.
     pub expiration: Expiration,
-    /// Accepted as Aerospike's clients send it. Every delete of spikelet is durable, with or without.
+    /// Accepted as Aerospike's clients send it. Every delete of spikelet is durable, with or
+    /// without.
     pub durable_delete: bool,
-    /// Whether the user key is stored with the record, so that scans return it and a digest that two keys share is
-    /// noticed. Once stored it stays. Default: true.
+    /// Whether the user key is stored with the record, so that scans return it and a digest that
+    /// two keys share is noticed. Once stored it stays. Default: true.
     pub send_key: bool,
-    /// The longest wait for other writers of the record and for space; `None`: as long as it takes, and for space as long
-    /// as the namespace says. Default: 1 s, Aerospike's.
+    /// The longest wait for other writers of the record and for space; `None`: as long as it takes,
+    /// and for space as long as the namespace says. Default: 1 s, Aerospike's.
     pub total_timeout: Option<Duration>,
-    /// A condition on a record that exists; else [`Error::FilteredOut`], and nothing is changed. A record that does
-    /// not exist is not asked.
+    /// A condition on a record that exists; else [`Error::FilteredOut`], and nothing is changed. A
+    /// record that does not exist is not asked.
     pub filter: Option<Expression>,
     /// What the write waits for before it returns. Default: [`Acknowledge::Durable`].
     pub acknowledge: Acknowledge,
-    /// Whether the write may break a sharded collection. Default: false, see [`WritePolicy::override_shards`].
+    /// Whether the write may break a sharded collection. Default: false, see
+    /// [`WritePolicy::override_shards`].
     pub override_shards: bool,
     /// The changes that the writer may make to sharded collections, and to the bins and records of
     /// relations.
@@ -203,7 +208,8 @@ pub(crate) enum ShardAccess {
     Own,
     /// Everything to a record that belongs to no sharded collection, and nothing to another.
     Unsharded,
-    /// As `Protected`, and bins of relations are set: a relation's handle writes or deletes a whole record.
+    /// As `Protected`, and bins of relations are set: a relation's handle writes or deletes a whole
+    /// record.
     Related,
     /// As `Protected`, and the record has no edges that other records know.
     Detached,
@@ -262,15 +268,18 @@ impl WritePolicy {
         filter: impl Into<Option<Expression>>,
         /// What the write waits for before it returns.
         acknowledge: Acknowledge,
-        /// Whether the write may break a sharded collection ([`ShardedList`](crate::ShardedList) and the like): take from its root
-        /// the bins that say where its companions are, let the root expire, or write to a companion. Otherwise such a write is
-        /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
+        /// Whether the write may break a sharded collection ([`ShardedList`](crate::ShardedList)
+        /// and the like): take from its root the bins that say where its companions are, let the
+        /// root expire, or write to a companion. Otherwise such a write is refused with
+        /// [`Error::ShardRoot`] or [`Error::ShardCompanion`].
         ///
-        /// It also lets the write set or remove bins of declared relations, and delete a record that has edges, without a look at their
-        /// other ends: [`Error::OwnedBin`], [`Error::HasEdges`].
+        /// It also lets the write set or remove bins of declared relations, and delete a record
+        /// that has edges, without a look at their other ends: [`Error::OwnedBin`],
+        /// [`Error::HasEdges`].
         ///
         /// Companions without a root are orphans: `spikelet verify` and
-        /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at the root again after such a write.
+        /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at
+        /// the root again after such a write.
         override_shards: bool,
     }
 
@@ -281,7 +290,8 @@ impl WritePolicy {
         self
     }
 
-    /// For writes of a collection that are refused with [`Error::FilteredOut`] where any collection of the record is sharded.
+    /// For writes of a collection that are refused with [`Error::FilteredOut`] where any collection
+    /// of the record is sharded.
     #[must_use]
     pub(crate) const fn of_unsharded(mut self) -> Self {
         self.access = ShardAccess::Unsharded;

@@ -16,15 +16,17 @@ use crate::expression::Expression;
 use crate::record::Key;
 use crate::{Error, Result};
 
-/// Deletes a record with its edges, as declared, and returns whether there was one. Edges may be in sharded collections, which are
-/// above the engine: the library is put together with this function in `lib.rs`.
+/// Deletes a record with its edges, as declared, and returns whether there was one. Edges may be in
+/// sharded collections, which are above the engine: the library is put together with this function
+/// in `lib.rs`.
 ///
 /// # Errors
 /// [`Error::HasEdges`] where a relation refuses it; the errors of writes.
 pub(crate) type DeleteWithEdges =
     fn(&RelationGuard<'_>, set: &str, key: &Key<'_>, policy: &WritePolicy) -> Result<bool>;
 
-/// The relations that a store knows and guards, from [`RecordStore::relation_guard`](crate::RecordStore::relation_guard).
+/// The relations that a store knows and guards, from
+/// [`RecordStore::relation_guard`](crate::RecordStore::relation_guard).
 #[derive(Clone)]
 pub struct RelationGuard<'a> {
     namespace: Namespace,
@@ -82,10 +84,12 @@ impl Namespace {
         }
     }
 
-    /// Deletes a record of which a deletion was refused for its edges, together with them, where its digest is known.
+    /// Deletes a record of which a deletion was refused for its edges, together with them, where
+    /// its digest is known.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::HasEdges`] also where the record stores no key, by which its edges are found.
+    /// [`Error::NotFound`]; [`Error::HasEdges`] also where the record stores no key, by which its
+    /// edges are found.
     pub(super) fn delete_edges_of(
         &self,
         digest: &Digest,
@@ -122,7 +126,8 @@ impl<'t> Transaction<'t> {
 }
 
 impl Set {
-    /// Deletes a record of which a deletion was refused for its edges, together with them. Returns whether there was one.
+    /// Deletes a record of which a deletion was refused for its edges, together with them. Returns
+    /// whether there was one.
     ///
     /// # Errors
     /// As for [`DeleteWithEdges`].

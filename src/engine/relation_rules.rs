@@ -1,5 +1,5 @@
-//! The rules of declared relations, which every write obeys: bins that belong to a relation are kept and not set as a whole, and a
-//! record with edges is deleted as the relations say.
+//! The rules of declared relations, which every write obeys: bins that belong to a relation are
+//! kept and not set as a whole, and a record with edges is deleted as the relations say.
 //!
 //! The declarations are the records of the set `<relations`. They are read when the namespace is
 //! opened, and again when one of them was written, by any call (`guard.rs`). The catalog has the
@@ -29,7 +29,8 @@ pub(super) struct RelationRules {
     /// Another number with each change of a declaration.
     pub(super) epoch: AtomicU64,
     pub(super) table: RwLock<RuleTable>,
-    /// Held while declarations are read and the table is exchanged, so that the last one to read is the last to exchange it.
+    /// Held while declarations are read and the table is exchanged, so that the last one to read is
+    /// the last to exchange it.
     pub(super) reading: Mutex<()>,
     /// Held by a handle from its look at the declarations until its own is published.
     pub(super) declaring: Mutex<()>,
@@ -89,7 +90,8 @@ impl SetRules {
     pub(super) fn protected_from(&self, access: ShardAccess) -> OwnedBins<'_> {
         match access {
             ShardAccess::Protected => OwnedBins::new(&self.owned),
-            // A handle sets the references of its records, and a wire client may be one. Collections are never set as a whole.
+            // A handle sets the references of its records, and a wire client may be one.
+            // Collections are never set as a whole.
             ShardAccess::Related => self.collections(),
             ShardAccess::Remote => self.collections().for_handles(),
             _ => OwnedBins::NONE,

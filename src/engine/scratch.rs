@@ -10,7 +10,8 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// An empty buffer that keeps its memory from call to call. One within the life of another has fresh memory.
+/// An empty buffer that keeps its memory from call to call. One within the life of another has
+/// fresh memory.
 pub(super) struct Scratch(Vec<u8>);
 
 impl Scratch {

@@ -81,9 +81,10 @@ impl SetCore {
 /// # }
 /// ```
 ///
-/// Names: a call ending in `_with` takes a policy, and the one without has the default policy; `_bins` names the bins that
-/// are wanted, `_as` converts from or to a struct, `_batch` takes many keys. [`Set::read`] and [`Set::read_batch`] lend
-/// records to a closure where the others return them.
+/// Names: a call ending in `_with` takes a policy, and the one without has the default policy;
+/// `_bins` names the bins that are wanted, `_as` converts from or to a struct, `_batch` takes many
+/// keys. [`Set::read`] and [`Set::read_batch`] lend records to a closure where the others return
+/// them.
 #[derive(Clone)]
 pub struct Set {
     pub(super) core: Arc<SetCore>,
@@ -124,9 +125,10 @@ impl Set {
         &self.core.name
     }
 
-    /// Returns the set seen through a filter: reads, writes and deletes through this handle are for records for which the
-    /// expression holds, and answer [`Error::FilteredOut`] for others; a scan passes over those. A record that does not
-    /// exist is not asked, so a write may create one. A policy with a filter of its own takes precedence.
+    /// Returns the set seen through a filter: reads, writes and deletes through this handle are for
+    /// records for which the expression holds, and answer [`Error::FilteredOut`] for others; a scan
+    /// passes over those. A record that does not exist is not asked, so a write may create one. A
+    /// policy with a filter of its own takes precedence.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -151,8 +153,8 @@ impl Set {
         })
     }
 
-    /// Returns the set with the records that hold shards of its collections: [`Set::scan`], [`Set::query_all`] and [`Set::len`]
-    /// show them, too, as a wire client sees them.
+    /// Returns the set with the records that hold shards of its collections: [`Set::scan`],
+    /// [`Set::query_all`] and [`Set::len`] show them, too, as a wire client sees them.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -179,7 +181,8 @@ impl Set {
         self.digest_of(&key.into())
     }
 
-    /// Where the record comes in the order in which groups lock records: that of the digests, as far as their first bytes say it.
+    /// Where the record comes in the order in which groups lock records: that of the digests, as
+    /// far as their first bytes say it.
     pub(crate) fn lock_position(&self, key: &Key<'_>) -> u64 {
         let digest = self.digest_of(key);
         let front = digest.as_bytes().first_chunk();
@@ -190,7 +193,8 @@ impl Set {
         self.core.namespace.key_hash.digest(&self.core.name, key)
     }
 
-    /// A record with all its bins; `None` if there is none. One allocation; bins are decoded when they are asked for.
+    /// A record with all its bins; `None` if there is none. One allocation; bins are decoded when
+    /// they are asked for.
     ///
     /// # Errors
     /// [`Error::KeyMismatch`], or [`Error::Storage`] for a record that is damaged on the device.
@@ -222,8 +226,8 @@ impl Set {
         Ok(self.get_header(key)?.is_some())
     }
 
-    /// Lends a record to `read`, without a copy and without a lock. Keep `read` short: space cannot be
-    /// used again while it runs.
+    /// Lends a record to `read`, without a copy and without a lock. Keep `read` short: space cannot
+    /// be used again while it runs.
     ///
     /// # Errors
     /// As for [`Set::get`].
@@ -285,15 +289,18 @@ impl Set {
         Ok(Some(entry))
     }
 
-    /// Declares a secondary index of the set and fills it from the records that there are, while others read and write. Once more
-    /// with the same definition is no error. The declaration is kept with the store, and the index is filled anew at each opening.
+    /// Declares a secondary index of the set and fills it from the records that there are, while
+    /// others read and write. Once more with the same definition is no error. The declaration is
+    /// kept with the store, and the index is filled anew at each opening.
     ///
-    /// Costs a look at every record of the namespace, under its lock; [`Set::build_index`] does not wait for it.
+    /// Costs a look at every record of the namespace, under its lock; [`Set::build_index`] does not
+    /// wait for it.
     ///
     /// # Errors
-    /// [`Error::IndexExists`] for a name that is taken, [`Error::Parameter`] for a definition that cannot be or a record with a key that is
-    /// too long, [`Error::NotUnique`], [`Error::IndexMemory`], [`Error::TooManyIndexes`]; [`Error::Forbidden`] within a closure that reads or
-    /// writes a record. There is no such index then.
+    /// [`Error::IndexExists`] for a name that is taken, [`Error::Parameter`] for a definition that
+    /// cannot be or a record with a key that is too long, [`Error::NotUnique`],
+    /// [`Error::IndexMemory`], [`Error::TooManyIndexes`]; [`Error::Forbidden`] within a closure
+    /// that reads or writes a record. There is no such index then.
     pub fn create_index(&self, definition: IndexDefinition) -> Result<()> {
         let core = &self.core;
         core.namespace.create_index(Some(&core.name), definition)
@@ -309,7 +316,8 @@ impl Set {
             .build_index(Some(&self.core.name), definition)
     }
 
-    /// Forgets a secondary index of the set, or of the namespace, and frees its memory once the queries that use it have ended.
+    /// Forgets a secondary index of the set, or of the namespace, and frees its memory once the
+    /// queries that use it have ended.
     ///
     /// # Errors
     /// [`Error::IndexNotFound`], also for an index of another set.
@@ -317,8 +325,8 @@ impl Set {
         self.core.namespace.drop_index(name, Some(self.name()))
     }
 
-    /// Begins a query by a secondary index of the set, or of the namespace; of the set's records only. The set's filter holds,
-    /// too.
+    /// Begins a query by a secondary index of the set, or of the namespace; of the set's records
+    /// only. The set's filter holds, too.
     ///
     /// # Errors
     /// [`Error::IndexNotFound`], and [`Error::IndexBuilding`] while it is not complete.
@@ -328,8 +336,9 @@ impl Set {
         Query::by_index(&self.core.namespace, index, set, filter)
     }
 
-    /// Begins a query over all records of the set, in the order of their digests: a scan that can be stopped, filtered, and gone on
-    /// with. Visits the index of the whole namespace. Records that hold shards are passed over: [`Set::with_companions`].
+    /// Begins a query over all records of the set, in the order of their digests: a scan that can
+    /// be stopped, filtered, and gone on with. Visits the index of the whole namespace. Records
+    /// that hold shards are passed over: [`Set::with_companions`].
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -361,8 +370,8 @@ impl Set {
         }
     }
 
-    /// How hard writers have fought over this record of late; `None` if it is not among the most contended records of
-    /// the namespace.
+    /// How hard writers have fought over this record of late; `None` if it is not among the most
+    /// contended records of the namespace.
     #[must_use]
     pub fn hot_record<'k>(&self, key: impl Into<Key<'k>>) -> Option<HotRecord> {
         let digest = self.digest(key);
@@ -370,8 +379,8 @@ impl Set {
         hot.into_iter().find(|hot| hot.digest == digest)
     }
 
-    /// Refuses to remove a bin as a whole that belongs to a relation now, or to make a collection of another `kind` of it: one that
-    /// is declared during the call does not stop it.
+    /// Refuses to remove a bin as a whole that belongs to a relation now, or to make a collection
+    /// of another `kind` of it: one that is declared during the call does not stop it.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -384,7 +393,8 @@ impl Set {
         })
     }
 
-    /// How many roots of sharded collections have lost the description of their shards since the store was opened.
+    /// How many roots of sharded collections have lost the description of their shards since the
+    /// store was opened.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.core.namespace.lost_roots.load(Ordering::Acquire)
     }
@@ -406,9 +416,9 @@ impl Set {
         self.core.namespace.clock.as_ref()
     }
 
-    /// How many records the set has, without its filter. Expired ones count until the expiry pass has met them. Records that
-    /// hold shards of collections do not ([`Set::with_companions`]): in a set that has them, and only there, this reads all
-    /// records.
+    /// How many records the set has, without its filter. Expired ones count until the expiry pass
+    /// has met them. Records that hold shards of collections do not ([`Set::with_companions`]): in
+    /// a set that has them, and only there, this reads all records.
     #[must_use]
     pub fn len(&self) -> u64 {
         let Some(id) = self.core.id() else {
@@ -428,13 +438,14 @@ impl Set {
         self.len() == 0
     }
 
-    /// Removes all records of the set, or with `before` those last updated before that time. Returns how many; they and
-    /// their counts are gone when the call returns, and never come back. Records written after the call stay, at any time of the
-    /// clock.
+    /// Removes all records of the set, or with `before` those last updated before that time.
+    /// Returns how many; they and their counts are gone when the call returns, and never come back.
+    /// Records written after the call stay, at any time of the clock.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a time between the last updates of the
-    /// records of one sharded collection, as they are when the call begins.
+    /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a
+    /// time between the last updates of the records of one sharded collection, as they are when the
+    /// call begins.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         if self.filter.is_some() {
             return Err(Error::parameter(
@@ -450,9 +461,11 @@ impl Set {
         }
     }
 
-    /// Lends every live record of the set to `read`, in no particular order, until `read` breaks off; returns what it breaks
-    /// off with. Visits the index of the whole namespace. Damaged records of the set come as errors in their places, see
-    /// [`Namespace::scan`](crate::Namespace::scan). Records that hold shards are passed over: [`Set::with_companions`].
+    /// Lends every live record of the set to `read`, in no particular order, until `read` breaks
+    /// off; returns what it breaks off with. Visits the index of the whole namespace. Damaged
+    /// records of the set come as errors in their places, see
+    /// [`Namespace::scan`](crate::Namespace::scan). Records that hold shards are passed over:
+    /// [`Set::with_companions`].
     ///
     /// ```
     /// use std::ops::ControlFlow;

@@ -24,8 +24,9 @@ pub const DEFAULT_NAMESPACE: &str = "test";
 
 /// A store of records, in a directory or in memory. Cheap to clone; all clones are the same store.
 ///
-/// Dropping the last handle ends the store without ceremony: nothing acknowledged is lost, and the next opening reads
-/// the log. [`Store::close`] leaves an index snapshot, so that the next opening does not need to.
+/// Dropping the last handle ends the store without ceremony: nothing acknowledged is lost, and the
+/// next opening reads the log. [`Store::close`] leaves an index snapshot, so that the next opening
+/// does not need to.
 #[derive(Clone)]
 pub struct Store {
     core: Arc<StoreCore>,
@@ -68,16 +69,16 @@ pub struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Keeps the store in this directory, which is created if need be: a folder for each namespace. Without it the store
-    /// is in memory.
+    /// Keeps the store in this directory, which is created if need be: a folder for each namespace.
+    /// Without it the store is in memory.
     #[must_use]
     pub fn path(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
         self
     }
 
-    /// Opens, or creates, this namespace. The first one named is the store's default. Namespaces that are in the
-    /// directory and are not named are opened with the default configuration.
+    /// Opens, or creates, this namespace. The first one named is the store's default. Namespaces
+    /// that are in the directory and are not named are opened with the default configuration.
     #[must_use]
     pub fn namespace(mut self, config: NamespaceConfig) -> Self {
         self.namespaces.push(config);
@@ -87,8 +88,8 @@ impl StoreBuilder {
     setters! {
         /// Takes the time from here.
         clock: Arc<dyn Clock>,
-        /// Whether existing namespaces are opened for reading only: nothing in the directory changes, and writes are refused.
-        /// Default: false.
+        /// Whether existing namespaces are opened for reading only: nothing in the directory
+        /// changes, and writes are refused. Default: false.
         read_only: bool,
     }
 
@@ -105,9 +106,9 @@ impl StoreBuilder {
     /// Opens the store.
     ///
     /// # Errors
-    /// [`Error::InUse`] if the store is open already, [`Error::PermissionDenied`], and [`Error::Storage`] for a directory or file
-    /// that cannot be used or is not one of ours; each says which.
-    /// [`Error::Parameter`]: a configuration that cannot be.
+    /// [`Error::InUse`] if the store is open already, [`Error::PermissionDenied`], and
+    /// [`Error::Storage`] for a directory or file that cannot be used or is not one of ours; each
+    /// says which. [`Error::Parameter`]: a configuration that cannot be.
     pub fn open(mut self) -> Result<Store> {
         check_dir(self.dir.as_deref())?;
         let named = self.namespaces.first().map(|config| config.name.clone());
@@ -147,12 +148,14 @@ impl StoreBuilder {
         Ok(store)
     }
 
-    /// Checks the files of all namespaces in the directory instead of opening them, and changes nothing. No process may have
-    /// them open. Returns the findings, by the namespaces' names. Reads everything; takes the memory of two indexes.
+    /// Checks the files of all namespaces in the directory instead of opening them, and changes
+    /// nothing. No process may have them open. Returns the findings, by the namespaces' names.
+    /// Reads everything; takes the memory of two indexes.
     ///
     /// # Errors
-    /// [`Error::Parameter`] without a directory, or with one that holds no namespace. [`Error::Storage`]: a file is in
-    /// use, or cannot be read at all. A file too damaged to be opened is no error, but a finding.
+    /// [`Error::Parameter`] without a directory, or with one that holds no namespace.
+    /// [`Error::Storage`]: a file is in use, or cannot be read at all. A file too damaged to be
+    /// opened is no error, but a finding.
     pub fn verify(self) -> Result<Vec<(String, Verification)>> {
         check_dir(self.dir.as_deref())?;
         let dir = self.dir.ok_or_else(|| {
@@ -230,7 +233,8 @@ fn no_namespace(dir: &Path) -> Error {
 }
 
 impl Store {
-    /// Opens the store in a directory, or creates it there, with the namespaces that it has, or with one named `test`.
+    /// Opens the store in a directory, or creates it there, with the namespaces that it has, or
+    /// with one named `test`.
     ///
     /// # Errors
     /// As for [`StoreBuilder::open`].
@@ -238,8 +242,8 @@ impl Store {
         Self::builder().path(dir).open()
     }
 
-    /// Returns whether a directory holds a store, or the remains of one. Opens nothing. A directory that cannot be read holds
-    /// none.
+    /// Returns whether a directory holds a store, or the remains of one. Opens nothing. A directory
+    /// that cannot be read holds none.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -256,7 +260,8 @@ impl Store {
         !namespaces_in(dir.as_ref()).is_empty()
     }
 
-    /// A store in memory, with one namespace named `test`. The same code as on disk; it is gone with its last handle.
+    /// A store in memory, with one namespace named `test`. The same code as on disk; it is gone
+    /// with its last handle.
     ///
     /// # Errors
     /// [`Error::Storage`] if there is no address space for it.
@@ -276,10 +281,12 @@ impl Store {
         }
     }
 
-    /// A set of the default namespace: the first that the builder named, or else `test`, or else the only one.
+    /// A set of the default namespace: the first that the builder named, or else `test`, or else
+    /// the only one.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name that is not allowed, or if there are several namespaces and none is the default.
+    /// [`Error::Parameter`] for a name that is not allowed, or if there are several namespaces and
+    /// none is the default.
     pub fn set(&self, name: &str) -> Result<Set> {
         self.default_namespace()?.set(name)
     }
@@ -325,7 +332,8 @@ impl Store {
         all
     }
 
-    /// Opens or creates a namespace while the store is open. One that is open already is returned as it is.
+    /// Opens or creates a namespace while the store is open. One that is open already is returned
+    /// as it is.
     ///
     /// # Errors
     /// As for [`StoreBuilder::open`].
@@ -358,8 +366,9 @@ impl Store {
         self.core.dir.as_deref()
     }
 
-    /// Closes all namespaces, which stay locked against other openers until the last handle of this store is gone: waits for writers that hold a record, syncs, and writes the index snapshots. Writes through
-    /// other handles are refused from now on.
+    /// Closes all namespaces, which stay locked against other openers until the last handle of this
+    /// store is gone: waits for writers that hold a record, syncs, and writes the index snapshots.
+    /// Writes through other handles are refused from now on.
     ///
     /// # Errors
     /// [`Error::Storage`], the first that occurs; all namespaces are closed all the same.

@@ -1,5 +1,5 @@
-//! The latest transitions of sharded collections that handles of this process have carried on: what a monitor shows. A
-//! fixed number of them, and nothing of a write that meets no transition.
+//! The latest transitions of sharded collections that handles of this process have carried on: what
+//! a monitor shows. A fixed number of them, and nothing of a write that meets no transition.
 
 use std::collections::VecDeque;
 
@@ -52,9 +52,11 @@ pub struct RecentTransition {
     pub done: u64,
     /// Companions in all.
     pub total: u64,
-    /// Whether it is at its end. A transition that its caller has left stays as it is until the next writer carries it on.
+    /// Whether it is at its end. A transition that its caller has left stays as it is until the
+    /// next writer carries it on.
     pub ended: bool,
-    /// Why it was not begun, though the collection's policy asked for it: writes go on as before, and the policy tries again.
+    /// Why it was not begun, though the collection's policy asked for it: writes go on as before,
+    /// and the policy tries again.
     pub refused: Option<Box<str>>,
     /// When it was first reported, in milliseconds since 2010.
     pub began_ms: u64,
@@ -67,7 +69,8 @@ impl RecentTransition {
         *self.set == *set && self.key == *report.key && *self.bin == *report.bin
     }
 
-    /// Whether a report that comes now is about this transition, and not about a later one of the same kind.
+    /// Whether a report that comes now is about this transition, and not about a later one of the
+    /// same kind.
     fn takes(&self, report: &TransitionReport<'_>, now_ms: u64) -> bool {
         let same = self.transition == report.transition && self.shards == report.shards;
         same && (!self.ended || now_ms.saturating_sub(self.reported_ms) < LATE_MS)

@@ -21,8 +21,8 @@ struct TruncatedCollection {
 }
 
 impl NamespaceCore {
-    /// Refuses to truncate a sharded collection in part. Damaged records do not count. O(records of the sets that have companions);
-    /// memory for each root.
+    /// Refuses to truncate a sharded collection in part. Damaged records do not count. O(records of
+    /// the sets that have companions); memory for each root.
     ///
     /// # Errors
     /// [`Error::ShardRoot`] with the first such root that is found.

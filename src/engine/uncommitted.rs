@@ -1,6 +1,6 @@
-//! Versions that writes of this process keep until they are committed: writes of a group, and of a transaction. Keys and bins of
-//! all of them are in one buffer. Transactions of wire clients outlive their requests, and keep each version by itself
-//! (`provisional`).
+//! Versions that writes of this process keep until they are committed: writes of a group, and of a
+//! transaction. Keys and bins of all of them are in one buffer. Transactions of wire clients
+//! outlive their requests, and keep each version by itself (`provisional`).
 
 use std::ops::Range;
 
@@ -9,7 +9,8 @@ use spikelet_storage::{BufferedVersion, Change, Digest, NewVersion};
 use super::write::{PlannedVersion, WritePlan};
 use crate::{Error, Result};
 
-/// A buffer is compacted when superseded versions take more than this, in bytes, and more than the others.
+/// A buffer is compacted when superseded versions take more than this, in bytes, and more than the
+/// others.
 const SUPERSEDED_BYTES_MAX: usize = 64 << 10;
 
 /// What an uncommitted write leaves in the place of a record.
@@ -93,8 +94,8 @@ impl Uncommitted {
         }
     }
 
-    /// Returns the change that commits it at this time. `was_there`: whether there is a record to delete; else a deletion
-    /// changes nothing.
+    /// Returns the change that commits it at this time. `was_there`: whether there is a record to
+    /// delete; else a deletion changes nothing.
     pub(super) fn change<'v>(
         &self,
         buffer: &'v [u8],
@@ -111,8 +112,8 @@ impl Uncommitted {
     }
 }
 
-/// Returns the last-update time of all records that are committed together: one for all, so that a truncation by time takes
-/// all or none, and none goes back in time.
+/// Returns the last-update time of all records that are committed together: one for all, so that a
+/// truncation by time takes all or none, and none goes back in time.
 pub(super) fn update_time<'w>(written: impl Iterator<Item = &'w Uncommitted>, now_ms: u64) -> u64 {
     written.fold(now_ms, |latest, written| match written {
         Uncommitted::Put(version) => latest.max(version.last_update_ms),
@@ -120,7 +121,8 @@ pub(super) fn update_time<'w>(written: impl Iterator<Item = &'w Uncommitted>, no
     })
 }
 
-/// Takes superseded versions out of a buffer once they are most of it. `bytes`: what the others take.
+/// Takes superseded versions out of a buffer once they are most of it. `bytes`: what the others
+/// take.
 #[inline]
 pub(super) fn compact<'w>(
     buffer: &mut Vec<u8>,

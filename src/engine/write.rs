@@ -1,5 +1,6 @@
-//! The path of a write, in the order of its steps: lock, read the record, check policy, filter and key, edit,
-//! check the size, publish, unlock, durability. One record, one version: all of it or nothing.
+//! The path of a write, in the order of its steps: lock, read the record, check policy, filter and
+//! key, edit, check the size, publish, unlock, durability. One record, one version: all of it or
+//! nothing.
 //!
 //! Every write of one record publishes here with the record locked (groups: `write_group.rs`), so
 //! this is where secondary indexes follow: the entries of the new version are added before, the
@@ -85,7 +86,8 @@ pub(super) struct WriteTarget<'a> {
     pub(super) filter: Option<&'a Expression>,
     /// The changes allowed to it if it belongs to a sharded collection.
     pub(super) shards: ShardAccess,
-    /// Whether the write is refused if a wire client's transaction has the record locked: writes of other clients.
+    /// Whether the write is refused if a wire client's transaction has the record locked: writes of
+    /// other clients.
     #[cfg(feature = "server")]
     pub(super) yields: bool,
 }
@@ -115,7 +117,8 @@ impl<'a> WriteTarget<'a> {
         }
     }
 
-    /// The key of the new version. When both keys exist they are equal; borrow the caller's to avoid a copy.
+    /// The key of the new version. When both keys exist they are equal; borrow the caller's to
+    /// avoid a copy.
     #[inline(always)]
     fn key_to_store(&self, stored: Option<&[u8]>) -> Option<Cow<'a, [u8]>> {
         match (self.key, stored) {
@@ -135,8 +138,8 @@ impl<'a> WriteTarget<'a> {
         }
     }
 
-    /// Whether the root of sharded collections loses their description by an edit. Refuses that, and other contents of their
-    /// bins, unless the target allows it.
+    /// Whether the root of sharded collections loses their description by an edit. Refuses that,
+    /// and other contents of their bins, unless the target allows it.
     #[cold]
     fn check_description(
         &self,
@@ -289,7 +292,8 @@ impl Evaluated<'_> {
 }
 
 impl NamespaceCore {
-    /// Writes one record. `must_exist`: refuse under any policy if there is no record. The new body is written to `body`.
+    /// Writes one record. `must_exist`: refuse under any policy if there is no record. The new body
+    /// is written to `body`.
     #[inline(always)]
     pub(super) fn write(
         &self,
@@ -330,8 +334,8 @@ impl NamespaceCore {
         }
     }
 
-    /// Judges a write by the live record that it meets at this time, and appends the new body to `body`. Changes nothing.
-    /// Inlined: the result is large.
+    /// Judges a write by the live record that it meets at this time, and appends the new body to
+    /// `body`. Changes nothing. Inlined: the result is large.
     #[inline(always)]
     pub(super) fn evaluate<'a>(
         &self,
@@ -454,8 +458,8 @@ impl NamespaceCore {
         Ok((plan, loses_shards))
     }
 
-    /// Refuses a write that yields to a wire client's transaction which has the record locked. The caller has the record's
-    /// own lock, under which transactions lock records, too.
+    /// Refuses a write that yields to a wire client's transaction which has the record locked. The
+    /// caller has the record's own lock, under which transactions lock records, too.
     #[cfg(feature = "server")]
     pub(super) fn check_not_provisional(&self, target: &WriteTarget<'_>) -> Result<()> {
         if target.yields && self.provisional_locks.owner(&target.digest).is_some() {
@@ -468,8 +472,8 @@ impl NamespaceCore {
     /// Publishes a change and unlocks the record. `None`: there was nothing to delete.
     ///
     /// # Errors
-    /// The errors of the indexes, [`crate::Error::StopWrites`], and storage's: nothing was changed unless the error
-    /// says that it is in doubt.
+    /// The errors of the indexes, [`crate::Error::StopWrites`], and storage's: nothing was changed
+    /// unless the error says that it is in doubt.
     #[inline(always)]
     pub(super) fn publish(
         &self,
@@ -503,7 +507,8 @@ impl NamespaceCore {
         published.map_err(|error| self.not_written(error))
     }
 
-    /// Notes that a set has companions, before one is published. One look at the names of the new version's bins.
+    /// Notes that a set has companions, before one is published. One look at the names of the new
+    /// version's bins.
     #[inline]
     pub(super) fn note_companion(&self, change: &Change<'_>) -> Result<()> {
         match change {
@@ -544,7 +549,8 @@ impl NamespaceCore {
         Ok(lsn)
     }
 
-    /// Has handles of sharded collections look at their roots again. After the write: a look then sees it.
+    /// Has handles of sharded collections look at their roots again. After the write: a look then
+    /// sees it.
     pub(super) fn note_lost_root(&self, is_lost: bool) {
         if is_lost {
             self.lost_roots.fetch_add(1, Ordering::Release);
@@ -565,14 +571,15 @@ impl NamespaceCore {
         }
     }
 
-    /// Whether a record is in this set. `set_id`: its number; where there was no such set when the call began, another writer may
-    /// have made it with the record since.
+    /// Whether a record is in this set. `set_id`: its number; where there was no such set when the
+    /// call began, another writer may have made it with the record since.
     fn is_in_set(&self, set_name: &str, set_id: Option<u16>, entry: &EntryView<'_>) -> bool {
         set_id.or_else(|| self.storage.set_id(set_name)) == Some(entry.set_id())
     }
 }
 
-/// The record that a write may see, of the one that storage has found. One that is replaced unseen may be damaged.
+/// The record that a write may see, of the one that storage has found. One that is replaced unseen
+/// may be damaged.
 #[inline]
 pub(super) fn seen_by_write<'a>(
     entry: spikelet_storage::Result<Option<EntryView<'a>>>,

@@ -36,8 +36,8 @@ impl WrittenMember {
 }
 
 impl KnownWrite<'_> {
-    /// Returns whether the write can be made in a group of this namespace: it does write, and none of its refusals is known
-    /// before its record is.
+    /// Returns whether the write can be made in a group of this namespace: it does write, and none
+    /// of its refusals is known before its record is.
     fn is_direct(&self, core: &Arc<NamespaceCore>) -> bool {
         let is_write = match &self.action {
             WriteAction::Operate(operations) => operations.iter().any(Operation::is_write),
@@ -142,8 +142,9 @@ impl NamespaceCore {
         Ok(results)
     }
 
-    /// Keeps wire clients' transactions from being committed that have locked a record which the group has seen and leaves as it is.
-    /// Others that have locked a written record find it changed.
+    /// Keeps wire clients' transactions from being committed that have locked a record which the
+    /// group has seen and leaves as it is. Others that have locked a written record find it
+    /// changed.
     #[cfg(feature = "server")]
     fn overrule_unchanged(&self, locked: &[GroupMember<'_, '_>]) {
         let unchanged = locked.iter().filter(|(_, change)| change.is_none());
@@ -151,8 +152,8 @@ impl NamespaceCore {
             .overrule(unchanged.map(|(lock, _)| lock.digest()));
     }
 
-    /// Judges a write by the record as earlier writes of the group have left it, and notes the result. The number in
-    /// the result is only a mark of something written.
+    /// Judges a write by the record as earlier writes of the group have left it, and notes the
+    /// result. The number in the result is only a mark of something written.
     fn write_member(
         &self,
         write: &KnownWrite<'_>,
@@ -228,8 +229,8 @@ impl NamespaceCore {
         Ok(())
     }
 
-    /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what
-    /// is to be acknowledged. `None`: there was nothing to change.
+    /// Publishes changes of several records, which are recovered whole or not at all, and unlocks
+    /// the records; waits for what is to be acknowledged. `None`: there was nothing to change.
     ///
     /// # Errors
     /// As for [`NamespaceCore::publish`].

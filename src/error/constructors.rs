@@ -25,7 +25,8 @@ impl Error {
         }
     }
 
-    /// Adds the relation and its side to the error; one that names them stays as it is, since it knows them best.
+    /// Adds the relation and its side to the error; one that names them stays as it is, since it
+    /// knows them best.
     #[cold]
     pub(crate) fn in_relation(self, relation: &str, side: impl ToString) -> Self {
         if matches!(self, Self::Relation { .. }) {

@@ -30,7 +30,8 @@ impl RecordId {
         &self.set
     }
 
-    /// Returns the user key; the digest as text, if the record stores no key and the caller has not named it.
+    /// Returns the user key; the digest as text, if the record stores no key and the caller has not
+    /// named it.
     #[must_use]
     pub const fn key(&self) -> &Key<'static> {
         &self.key

@@ -22,7 +22,8 @@ macro_rules! types {
                 })
             }
 
-            /// Returns the type of a bin's values; `None` for bin types that expressions cannot read.
+            /// Returns the type of a bin's values; `None` for bin types that expressions cannot
+            /// read.
             pub(super) const fn of_particle(kind: ParticleType) -> Option<Self> {
                 Some(match kind {
                     $(ParticleType::$particle => Self::$kind,)*

@@ -6,8 +6,8 @@ use super::key::IndexType;
 use crate::expression::{ExpType, Expression};
 use crate::{Error, Result};
 
-/// What clients and backups call a type or a part of indexed values: a name in info commands, a number in queries, a letter in
-/// backups.
+/// What clients and backups call a type or a part of indexed values: a name in info commands, a
+/// number in queries, a letter in backups.
 pub(crate) struct ClientTerms<T: 'static>(&'static [(T, &'static str, u8, u8)]);
 
 /// The types, with the numbers of value types.

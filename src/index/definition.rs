@@ -17,7 +17,8 @@ const COMPONENTS_MAX: usize = 8;
 /// The most bytes in the name of an index: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Texts and bytes above this length are left out of the indexes that clients create: Aerospike's limit.
+/// Texts and bytes above this length are left out of the indexes that clients create: Aerospike's
+/// limit.
 pub(crate) const VALUE_BYTES_MAX: u32 = 2048;
 
 /// The indexed part of a component's value.

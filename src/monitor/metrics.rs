@@ -153,8 +153,8 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
 /// Names of labels with their values.
 type Labels<'v> = Vec<(&'static str, Cow<'v, str>)>;
 
-/// Returns the things of all namespaces with their labels as they stand between braces, of which the
-/// namespace is the first.
+/// Returns the things of all namespaces with their labels as they stand between braces, of which
+/// the namespace is the first.
 fn each<'n, N, T, I: IntoIterator<Item = (Labels<'n>, T)>>(
     namespaces: &'n [(&str, N)],
     of: impl Fn(&'n N) -> I,

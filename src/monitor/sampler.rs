@@ -29,7 +29,8 @@ pub(super) struct Sampler {
     store: Store,
     most: usize,
     connections: Option<Hidden<ConnectionCount>>,
-    /// When it looked before, and what it counted in each namespace, for the rates of the next look.
+    /// When it looked before, and what it counted in each namespace, for the rates of the next
+    /// look.
     before: Option<(Instant, HashMap<String, NamespaceCounts>)>,
 }
 
@@ -55,8 +56,8 @@ impl<F: ?Sized> fmt::Debug for Hidden<F> {
 struct NamespaceCounts {
     stats: NamespaceStats,
     last_lsn: u64,
-    /// Waits, refusals and generation of hot records. `None`: the record was not looked at, or there
-    /// was none.
+    /// Waits, refusals and generation of hot records. `None`: the record was not looked at, or
+    /// there was none.
     hot: HashMap<Digest, (u64, u64, Option<u16>)>,
 }
 

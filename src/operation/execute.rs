@@ -84,8 +84,8 @@ impl Checked<'_> {
 
         let old_count = old.map_or(0, |old| old.len());
         match (&change, located) {
-            // The last bin takes the place of a removed one (semantics.md#keys-sets-and-bins), so the
-            // bytes around it cannot be copied as they are.
+            // The last bin takes the place of a removed one (semantics.md#keys-sets-and-bins), so
+            // the bytes around it cannot be copied as they are.
             (BinChange::Remove, Some(_)) => {
                 let mut slots = Slots::of(old);
                 slots.apply(*bin, SettledChange::Removed);
@@ -160,8 +160,8 @@ impl Checked<'_> {
     }
 }
 
-/// Executes an operation that writes one bin, as far as the change that it makes: it is put where the caller wants it, since it
-/// is large.
+/// Executes an operation that writes one bin, as far as the change that it makes: it is put where
+/// the caller wants it, since it is large.
 fn write_bin<'a>(
     operation: &'a Operation,
     bin: &BinName,

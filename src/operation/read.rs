@@ -26,7 +26,8 @@ impl<'s> ReadResults<'s> {
         }
     }
 
-    /// Hands on the reply of an operation. `None`: it has no result, unless every operation must have one.
+    /// Hands on the reply of an operation. `None`: it has no result, unless every operation must
+    /// have one.
     pub(super) fn add(
         &mut self,
         operation: usize,
@@ -44,8 +45,8 @@ impl Checked<'_> {
     /// Executes operations that only read, and hands their results to `sink`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if one of them writes; the error of the first failing operation or of the
-    /// sink.
+    /// [`Error::Parameter`] if one of them writes; the error of the first failing operation or of
+    /// the sink.
     pub(crate) fn read_into(
         &self,
         record: RecordView<'_>,

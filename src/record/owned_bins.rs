@@ -7,7 +7,8 @@ use super::{BinName, Bins, RecordView, ShardRole, sharded_bins};
 use crate::value::{ParticleType, ValueRef};
 use crate::{Error, Result};
 
-/// The only bin of a record that is about to be deleted, where a restart of the store may bring it back.
+/// The only bin of a record that is about to be deleted, where a restart of the store may bring it
+/// back.
 pub(crate) const REMOVED: &str = "~removed";
 
 /// A bin in which a relation keeps edges, in each record of a set.
@@ -75,8 +76,8 @@ impl<'a> OwnedBins<'a> {
         self.check_sets(std::iter::once(name))
     }
 
-    /// Refuses to make a collection of this type of a bin that is owned, and has another; `None`: to
-    /// remove it.
+    /// Refuses to make a collection of this type of a bin that is owned, and has another; `None`:
+    /// to remove it.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -114,7 +115,8 @@ impl<'a> OwnedBins<'a> {
     }
 
     /// Refuses a new version of a record in which an owned bin of the old one is missing, or what
-    /// describes its shards. A handle elsewhere may bring a sharded collection back into the record.
+    /// describes its shards. A handle elsewhere may bring a sharded collection back into the
+    /// record.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -180,7 +182,8 @@ impl<'a> OwnedBins<'a> {
         let is_removal = new.find(REMOVED.as_bytes()).is_some() && new.raw_bins().count() == 1;
         let new_wins = |owned: Option<&OwnedBin>, name: &[u8]| match by {
             Replacer::Relation => new.find(name).is_some(),
-            // It may be a handle, which sets the references of its records, and takes them out of one that it deletes.
+            // It may be a handle, which sets the references of its records, and takes them out of
+            // one that it deletes.
             Replacer::Client => {
                 owned.is_some_and(|owned| owned.collection.is_none())
                     && (is_removal || new.find(name).is_some())

@@ -19,7 +19,8 @@ pub(crate) const SUBKEYS_EPOCHS: &str = "subkeys_epochs";
 /// Companion: its root, number and epoch.
 pub(crate) const SHARD_OF: &str = "shard_of";
 
-/// The bins by which a root describes its shards, in the order in which `shard::Description` takes them.
+/// The bins by which a root describes its shards, in the order in which `shard::Description` takes
+/// them.
 pub(crate) const DESCRIPTION_BINS: [&str; 4] =
     [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
 

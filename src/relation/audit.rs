@@ -12,8 +12,9 @@ use crate::{Key, RecordSet, RecordStore, Result, WritePolicy};
 pub enum Repair {
     /// Reports them.
     No,
-    /// Reports and repairs them: each is looked at again first, since others may write meanwhile. On a cluster a set of records that
-    /// relations delete is scanned once more, for [`sweep_removed`](super::sweep_removed).
+    /// Reports and repairs them: each is looked at again first, since others may write meanwhile.
+    /// On a cluster a set of records that relations delete is scanned once more, for
+    /// [`sweep_removed`](super::sweep_removed).
     Yes,
 }
 
@@ -153,7 +154,8 @@ pub struct RelationAudit {
     pub largest: Option<(Key<'static>, u64)>,
     /// The fault, as it is or was before the repair.
     pub faults: Vec<RelationFault>,
-    /// How many of the faults were repaired. Where it is less than that of the faults after a repair, others had repaired them.
+    /// How many of the faults were repaired. Where it is less than that of the faults after a
+    /// repair, others had repaired them.
     pub repaired: u64,
     /// Whether all was looked at; false: the observer has stopped the audit.
     pub complete: bool,
@@ -210,8 +212,8 @@ impl<'a> Auditor<'a> {
         Ok(auditor.audit)
     }
 
-    /// Deletes removed records of a set, where a restart may bring them back and repairs are asked for. They are no faults: no read of
-    /// the relation has them. The observer may stop it.
+    /// Deletes removed records of a set, where a restart may bring them back and repairs are asked
+    /// for. They are no faults: no read of the relation has them. The observer may stop it.
     pub(super) fn sweep<S: RecordStore>(&mut self, store: &S, set: &str) -> Result<()> {
         let may_be_back = store.records(set)?.may_bring_back(&WritePolicy::default());
         if self.repair == Repair::Yes && may_be_back && !self.is_stopped {
@@ -220,7 +222,8 @@ impl<'a> Auditor<'a> {
         Ok(())
     }
 
-    /// Notes a fault, after it was repaired if that is asked for. `repair` returns whether there was something to repair.
+    /// Notes a fault, after it was repaired if that is asked for. `repair` returns whether there
+    /// was something to repair.
     pub(super) fn note_fault(
         &mut self,
         fault: RelationFault,
@@ -239,7 +242,8 @@ impl<'a> Auditor<'a> {
         self.note_degree(key, degree);
     }
 
-    /// Notes a record that was looked at, and the number of its edges, which are looked at by themselves.
+    /// Notes a record that was looked at, and the number of its edges, which are looked at by
+    /// themselves.
     pub(super) fn note_degree(&mut self, key: &Key<'static>, degree: u64) {
         self.audit.records += 1;
         self.audit.note_degree(key, degree);
@@ -250,8 +254,9 @@ impl<'a> Auditor<'a> {
         self.audit.edges += 1;
     }
 
-    /// Calls `check` with each of the items that `list` finds, and after it the observer, which may stop the audit. `are_all`:
-    /// whether no others are looked at, so that it is known how many are left.
+    /// Calls `check` with each of the items that `list` finds, and after it the observer, which may
+    /// stop the audit. `are_all`: whether no others are looked at, so that it is known how many are
+    /// left.
     pub(super) fn each<T>(
         &mut self,
         list: impl FnOnce() -> Result<Vec<T>>,
@@ -272,7 +277,8 @@ impl<'a> Auditor<'a> {
         Ok(())
     }
 
-    /// Calls the observer, which may stop the audit. `left`: how many records are still to be looked at, where that is known.
+    /// Calls the observer, which may stop the audit. `left`: how many records are still to be
+    /// looked at, where that is known.
     fn note_progress(&mut self, left: Option<usize>) -> ControlFlow<()> {
         let total = left.map(|left| self.audit.records + left as u64);
         let goes_on = (self.observe)(self.audit.progress(total));

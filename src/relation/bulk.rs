@@ -1,5 +1,5 @@
-//! Many edges, or many listed records, as groups of writes: each record of a group is locked, edited and written once, with
-//! all that the group adds to it.
+//! Many edges, or many listed records, as groups of writes: each record of a group is locked,
+//! edited and written once, with all that the group adds to it.
 
 mod listed_records;
 
@@ -87,7 +87,8 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Takes items batch by batch to `write`, which returns how many were new. `observe` is called after each batch, and may stop.
+/// Takes items batch by batch to `write`, which returns how many were new. `observe` is called
+/// after each batch, and may stop.
 pub(super) fn in_batches<I: BulkItem>(
     items: impl Iterator<Item = Result<I>>,
     mut write: impl FnMut(&[I]) -> Result<u64>,
@@ -135,8 +136,8 @@ enum ItemState {
     Alone,
 }
 
-/// Writes a batch as one group, or as several where the store has no room for one: `attempt` fails by
-/// [`Error::TransactionLimit`] then. `alone` writes single items. Returns how many are new.
+/// Writes a batch as one group, or as several where the store has no room for one: `attempt` fails
+/// by [`Error::TransactionLimit`] then. `alone` writes single items. Returns how many are new.
 fn in_groups<'i, I>(
     items: &'i [I],
     mut attempt: impl FnMut(&[&'i I]) -> Result<GroupAttempt>,
@@ -166,8 +167,8 @@ fn in_groups<'i, I>(
     Ok(new)
 }
 
-/// Makes attempts at a group, each without the items that the one before has found to be there or to be in the way. Returns how
-/// many items are new, and the items to be written by themselves.
+/// Makes attempts at a group, each without the items that the one before has found to be there or
+/// to be in the way. Returns how many items are new, and the items to be written by themselves.
 fn attempts<'i, I>(
     group: &[&'i I],
     attempt: &mut impl FnMut(&[&'i I]) -> Result<GroupAttempt>,
@@ -224,7 +225,8 @@ struct GroupEdits<'e> {
     operations: Vec<Operation>,
 }
 
-/// The half of the position of a record's lock that a group is sorted by. The other half of the number is for the end.
+/// The half of the position of a record's lock that a group is sorted by. The other half of the
+/// number is for the end.
 const OF_POSITION: u64 = 0xffff_ffff_0000_0000;
 
 impl<'e> GroupEdits<'e> {
@@ -242,14 +244,15 @@ pub(super) struct EdgeWriter<'w, S: RecordStore> {
 }
 
 impl<S: RecordStore> EdgeWriter<'_, S> {
-    /// Whether edges go in groups. Not where two of a group, there and back, may give one entry two values.
+    /// Whether edges go in groups. Not where two of a group, there and back, may give one entry two
+    /// values.
     fn has_groups(&self) -> bool {
         let [one, other] = self.sides;
         has_groups(self.store, &self.sides) && !(one.has_attributes && one.is_same(other))
     }
 
-    /// Adds the edges of a batch, and returns how many are new. `link` adds one: for stores without groups, and edges of records
-    /// that are not as a group needs them.
+    /// Adds the edges of a batch, and returns how many are new. `link` adds one: for stores without
+    /// groups, and edges of records that are not as a group needs them.
     ///
     /// # Errors
     /// The errors of a group, and of `link`.
@@ -275,7 +278,8 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         in_groups(edges, attempt, link)
     }
 
-    /// Writes edges as one group. `None`: nothing was written, since a record is not as the group needs it.
+    /// Writes edges as one group. `None`: nothing was written, since a record is not as the group
+    /// needs it.
     ///
     /// # Errors
     /// The errors of a group.
@@ -290,7 +294,8 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         }
     }
 
-    /// Returns the edits that add both ends of edges, each once. Of an edge that comes twice, the last counts.
+    /// Returns the edits that add both ends of edges, each once. Of an edge that comes twice, the
+    /// last counts.
     fn edits<'e>(&self, edges: &[&'e BulkEdge<'e>]) -> GroupEdits<'e> {
         // Sorted by one number for each: comparing keys goes to the memory of the edges.
         let mut places = Vec::with_capacity(2 * edges.len());
@@ -386,8 +391,8 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         (reader.side, reader.records)
     }
 
-    /// Makes the edits as a group, and returns how many edges are new to their sources. Collections that have grown too large
-    /// are sharded.
+    /// Makes the edits as a group, and returns how many edges are new to their sources. Collections
+    /// that have grown too large are sharded.
     fn operate(&self, group: &GroupEdits<'_>) -> Result<u64> {
         let policies = self.sides.map(RelationSide::unsharded_policy);
         let calls = group.edits.iter().filter_map(|edit| {
@@ -459,8 +464,8 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
                 },
             })
         };
-        // Both ends of an edge are in the group, or neither: one that is at one end alone is linked by itself, and so is one that
-        // others remove between the looks at its ends.
+        // Both ends of an edge are in the group, or neither: one that is at one end alone is linked
+        // by itself, and so is one that others remove between the looks at its ends.
         let state = |edge: &&BulkEdge<'_>| {
             let at_source = at_end(0, &edge.source, &edge.target)?;
             let at_target = at_end(1, &edge.target, &edge.source)?;

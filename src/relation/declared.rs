@@ -64,9 +64,10 @@ impl Declared {
         declaration.declare(store, self.rule, true).map(drop)
     }
 
-    /// Calls `declare` unless nothing was declared since the last call. `declare` returns the declaration as it is stored, or
-    /// `None` if it found rules that cover the handle. Does nothing in a store that guards no relations. Declares outside of a
-    /// transaction, so that the rules hold for the transaction's writes.
+    /// Calls `declare` unless nothing was declared since the last call. `declare` returns the
+    /// declaration as it is stored, or `None` if it found rules that cover the handle. Does nothing
+    /// in a store that guards no relations. Declares outside of a transaction, so that the rules
+    /// hold for the transaction's writes.
     ///
     /// # Errors
     /// The errors of `declare`.
@@ -82,7 +83,8 @@ impl Declared {
         if self.epoch.load(Ordering::Relaxed) == epoch {
             return Ok(());
         }
-        // A writer publishes a declaration before it reads the rules: they may be older than the record.
+        // A writer publishes a declaration before it reads the rules: they may be older than the
+        // record.
         if let Some(stored) = declare(guard.namespace())?
             && !guard.declarations().contains(&stored)
         {
@@ -108,8 +110,8 @@ impl RelationDeclaration {
     /// rule, or else the stored one. `replaces`: as for [`RelationDeclaration::over`].
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name, or one of the bins, and where the stored declaration contradicts
-    /// this one.
+    /// [`Error::Parameter`] if another relation has this name, or one of the bins, and where the
+    /// stored declaration contradicts this one.
     pub(super) fn declare<S: RecordStore>(
         &self,
         store: &S,
@@ -138,8 +140,9 @@ impl RelationDeclaration {
         Err(Error::parameter(format!("relation {:?}: {why}", self.name)))
     }
 
-    /// Returns the stored declaration with what a handle of this one, with this rule, adds. `replaces`: whether the handle's rule
-    /// and words take the place of others; a rule that differs is an error otherwise.
+    /// Returns the stored declaration with what a handle of this one, with this rule, adds.
+    /// `replaces`: whether the handle's rule and words take the place of others; a rule that
+    /// differs is an error otherwise.
     pub(super) fn over(
         &self,
         known: Option<&Self>,
@@ -149,7 +152,8 @@ impl RelationDeclaration {
         let is_of_any_sets = self.kind == RelationKind::Links;
         let has_other_sets = known.is_some_and(|known| known.sets() != self.sets());
         self.check_same(known, !is_of_any_sets && has_other_sets)?;
-        // A copy of fields that is declared anew owns no bins, so nothing is lost with the old declaration.
+        // A copy of fields that is declared anew owns no bins, so nothing is lost with the old
+        // declaration.
         let Some(known) = known.filter(|_| self.kind.owns_bins()) else {
             return Ok(self.with_rule(rule, known));
         };
@@ -203,7 +207,8 @@ impl RelationDeclaration {
         Ok(wanted)
     }
 
-    /// The refusal of a handle of links that has another link back for a tag than this declaration, or none.
+    /// The refusal of a handle of links that has another link back for a tag than this declaration,
+    /// or none.
     pub(super) fn other_reciprocal(&self, tag: &str, declared: &str) -> Error {
         Error::parameter(format!(
             "relation {:?} is declared with links {tag:?} that have links {declared:?} back, which this handle would not write: call reciprocal({tag:?}, {declared:?}), or forget_relation and declare",
@@ -233,8 +238,8 @@ impl RelationDeclaration {
         Ok(declaration.is_some_and(|declaration| declaration.kind == self.kind))
     }
 
-    /// Stores a declaration of derived records, in the place of an earlier one of this kind and of the same set, and returns
-    /// whether they have been built as declared.
+    /// Stores a declaration of derived records, in the place of an earlier one of this kind and of
+    /// the same set, and returns whether they have been built as declared.
     pub(super) fn declare_derived<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let stored = self.stored(store)?;
         self.revise(store, |known| {
@@ -262,8 +267,9 @@ impl RelationDeclaration {
         }
     }
 
-    /// Changes the stored declaration of this name by `change`, and returns it. A store that guards relations has one handle at a
-    /// time declare itself, and outside of transactions, so that no two are given one bin.
+    /// Changes the stored declaration of this name by `change`, and returns it. A store that guards
+    /// relations has one handle at a time declare itself, and outside of transactions, so that no
+    /// two are given one bin.
     pub(super) fn revise<S: RecordStore>(
         &self,
         store: &S,
@@ -275,7 +281,8 @@ impl RelationDeclaration {
         }
     }
 
-    /// Reads the declaration and calls `change` again if another writer has stored one meanwhile, so that neither write is lost.
+    /// Reads the declaration and calls `change` again if another writer has stored one meanwhile,
+    /// so that neither write is lost.
     fn revise_in<S: RecordStore>(
         &self,
         store: &S,
@@ -369,7 +376,8 @@ fn decode(record: &Record) -> Result<RelationDeclaration> {
     }
 }
 
-/// Returns the relations that were declared in a store, by their names. One scan of [`DECLARATION_SET`].
+/// Returns the relations that were declared in a store, by their names. One scan of
+/// [`DECLARATION_SET`].
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -386,7 +394,8 @@ fn decode(record: &Record) -> Result<RelationDeclaration> {
 /// ```
 ///
 /// # Errors
-/// The errors of a scan; [`Error::Parameter`] and [`Error::Serde`] for a record with another content than a declaration of this version.
+/// The errors of a scan; [`Error::Parameter`] and [`Error::Serde`] for a record with another
+/// content than a declaration of this version.
 pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDeclaration>> {
     let mut found = Vec::new();
     let mut failed = None;
@@ -408,9 +417,9 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
     Ok(found)
 }
 
-/// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether there was one. One write, two
-/// on a cluster. A handle of it that writes afterwards declares it again. In a transaction it is removed at once, as handles declare
-/// themselves at once.
+/// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether
+/// there was one. One write, two on a cluster. A handle of it that writes afterwards declares it
+/// again. In a transaction it is removed at once, as handles declare themselves at once.
 ///
 /// # Errors
 /// The errors of a write.
@@ -433,7 +442,8 @@ mod tests {
     use crate::relation::{Address, EdgeType, Graph, Layout, Links, ManyToMany, Members, NodeId};
     use crate::{Store, bins};
 
-    /// Makes the same write ten times, and returns how often the rules were read for the last eight.
+    /// Makes the same write ten times, and returns how often the rules were read for the last
+    /// eight.
     fn readings(store: &Store, write: impl Fn() -> crate::Result<bool>) -> u64 {
         let readings = || store.relation_guard().unwrap().unwrap().epoch();
         write().unwrap();

@@ -1,9 +1,10 @@
-//! Deletes of records with their edges. Every call that deletes a record obeys every declared relation of it: `Restrict`
-//! refuses, `Detach` removes the edges at their other ends, `Cascade` deletes the records there.
+//! Deletes of records with their edges. Every call that deletes a record obeys every declared
+//! relation of it: `Restrict` refuses, `Detach` removes the edges at their other ends, `Cascade`
+//! deletes the records there.
 //!
-//! A record with few edges is deleted in one transaction with all that goes with it. Where there are more, edges are removed step
-//! by step before, each in a transaction with both of its ends: a process that dies in between leaves a record with fewer edges,
-//! which the same delete finishes.
+//! A record with few edges is deleted in one transaction with all that goes with it. Where there
+//! are more, edges are removed step by step before, each in a transaction with both of its ends: a
+//! process that dies in between leaves a record with fewer edges, which the same delete finishes.
 
 mod roles;
 #[cfg(test)]
@@ -28,10 +29,12 @@ use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
 pub(super) use roles::edges_of_node;
 use roles::{RelationRole, RemovedEdge, RoleKind, have_own, roles_of};
 
-/// The most edges that are removed in one transaction with a record: it holds all their other ends locked while it commits.
+/// The most edges that are removed in one transaction with a record: it holds all their other ends
+/// locked while it commits.
 const EDGES_TOGETHER: usize = 256;
 
-/// The longest chain of records that one transaction deletes, if the delete can be made in steps: each is a call on the stack.
+/// The longest chain of records that one transaction deletes, if the delete can be made in steps:
+/// each is a call on the stack.
 const DEPTH_MAX: usize = 32;
 
 /// Deletes a record with its edges, for a call of the engine: [`crate::engine::DeleteWithEdges`].
@@ -71,7 +74,8 @@ pub(super) struct Deletion<'g> {
 /// A record that goes with another one.
 struct DependentRecord {
     record: Address,
-    /// The part with which this one goes: an earlier one. `None` for the record that a caller deletes.
+    /// The part with which this one goes: an earlier one. `None` for the record that a caller
+    /// deletes.
     of: Option<usize>,
 }
 
@@ -86,7 +90,8 @@ enum StepDone {
     Removed,
 }
 
-/// The state of a delete in steps. A list instead of recursion, since chains of records may be long.
+/// The state of a delete in steps. A list instead of recursion, since chains of records may be
+/// long.
 struct DeleteSteps {
     /// The records of the steps, each behind the one that it goes with.
     parts: Vec<DependentRecord>,
@@ -159,7 +164,8 @@ impl<'g> Deletion<'g> {
         )
     }
 
-    /// Runs a step as a transaction. A call that deletes a record has counted itself, and its policy holds for the step.
+    /// Runs a step as a transaction. A call that deletes a record has counted itself, and its
+    /// policy holds for the step.
     fn transact<R>(&self, run: impl FnMut(&Transaction<'_>) -> Result<R>) -> Result<R> {
         match &self.policy {
             Some(policy) => self.guard.namespace().transaction_of_call(policy, run),
@@ -167,12 +173,12 @@ impl<'g> Deletion<'g> {
         }
     }
 
-    /// Deletes a record. Returns false if there was none, or if `observe` has stopped the delete: it is called after each edge
-    /// that is removed in a step of its own.
+    /// Deletes a record. Returns false if there was none, or if `observe` has stopped the delete:
+    /// it is called after each edge that is removed in a step of its own.
     ///
     /// # Errors
-    /// [`Error::HasEdges`]; the errors of transactions. Where the store is a transaction, [`Error::TransactionLimit`] for a record
-    /// with more edges than one transaction takes.
+    /// [`Error::HasEdges`]; the errors of transactions. Where the store is a transaction,
+    /// [`Error::TransactionLimit`] for a record with more edges than one transaction takes.
     pub(super) fn run(
         &self,
         (set, key): (&str, &Key<'_>),
@@ -231,8 +237,8 @@ impl<'g> Deletion<'g> {
         }
     }
 
-    /// Removes some edges of the first relation that has any, each in a transaction of its own, or adds records to the steps that
-    /// have to go before. Returns whether there were any.
+    /// Removes some edges of the first relation that has any, each in a transaction of its own, or
+    /// adds records to the steps that have to go before. Returns whether there were any.
     fn remove_some(
         &self,
         at: usize,
@@ -256,7 +262,8 @@ impl<'g> Deletion<'g> {
             let edges = role.some_edges(namespace, EDGES_TOGETHER)?;
             if let (true, Some(own)) = (edges.is_empty(), role.holds_alone()) {
                 if own.at(namespace, key).len()? > 0 {
-                    // A collection that is too large for one transaction; the step looks at the chain again.
+                    // A collection that is too large for one transaction; the step looks at the
+                    // chain again.
                     if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
                         own.at(namespace, key).delete()?;
                     }
@@ -283,8 +290,9 @@ impl<'g> Deletion<'g> {
                     if !together.still_goes(Some(at))? {
                         return Ok(StepDone::Nothing);
                     }
-                    // A circle: the other record is on its way, and need not be listed any more. Where another writer has taken it
-                    // away from the record with which it was to go, it goes with this one.
+                    // A circle: the other record is on its way, and need not be listed any more.
+                    // Where another writer has taken it away from the record with which it was to
+                    // go, it goes with this one.
                     if let (RemovedEdge::Record(other), Some(known)) = (edge, known) {
                         return if together.still_goes(steps.open.get(known).copied())? {
                             Ok(StepDone::Struck(role.strike(transaction, other)?))
@@ -356,7 +364,8 @@ impl<'a, 't> Together<'a, 't> {
         }
     }
 
-    /// Whether a part still goes with the record that a caller deletes: each record of the chain belongs to the one before.
+    /// Whether a part still goes with the record that a caller deletes: each record of the chain
+    /// belongs to the one before.
     fn still_goes(&self, part: Option<usize>) -> Result<bool> {
         let parts = &self.steps.parts;
         let mut part = part.and_then(|at| parts.get(at));
@@ -376,8 +385,8 @@ impl<'a, 't> Together<'a, 't> {
         Ok(false)
     }
 
-    /// Deletes a part and takes it off the list of the record with which it goes, unless another writer has taken it away
-    /// from there.
+    /// Deletes a part and takes it off the list of the record with which it goes, unless another
+    /// writer has taken it away from there.
     fn delete_part(&mut self, at: usize, is_first: bool) -> Result<bool> {
         let Some(part) = self.steps.parts.get(at) else {
             return Ok(false);
@@ -556,7 +565,8 @@ impl<'a, 't> Together<'a, 't> {
         }
     }
 
-    /// Deletes the record at the other end of an edge, if it is there for its edges alone and has none left.
+    /// Deletes the record at the other end of an edge, if it is there for its edges alone and has
+    /// none left.
     fn drop_if_empty(&self, side: &RelationSide, key: &Key<'_>) -> Result<()> {
         let address = Address::new(&side.set, key);
         if self.done.contains(&address) || side.at(self.transaction, key).len()? > 0 {

@@ -13,8 +13,8 @@ pub(super) struct EdgeEnd<'a> {
     pub(super) element: Added<'a>,
 }
 
-/// An edge that is to be added or removed. The first end decides whether there is one: it is written first when the edge is
-/// added, and last when it is removed.
+/// An edge that is to be added or removed. The first end decides whether there is one: it is
+/// written first when the edge is added, and last when it is removed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EdgeEnds<'a> {
     /// The name of the relation, for errors.
@@ -45,7 +45,8 @@ impl EdgeEnd<'_> {
         self.at(store).remove_element(&self.element.element())
     }
 
-    /// Removes the end if the record of this set and key, to which it leads, is not there. Returns whether it was removed.
+    /// Removes the end if the record of this set and key, to which it leads, is not there. Returns
+    /// whether it was removed.
     pub(super) fn prune<S: RecordStore>(
         &self,
         store: &S,
@@ -59,7 +60,8 @@ impl EdgeEnd<'_> {
 }
 
 impl EdgeEnds<'_> {
-    /// Adds the edge, or changes its attributes. Returns whether it is new. `records`: the sets of both ends.
+    /// Adds the edge, or changes its attributes. Returns whether it is new. `records`: the sets of
+    /// both ends.
     pub(super) fn link<S: RecordStore>(
         &self,
         store: &S,
@@ -103,7 +105,8 @@ impl EdgeEnds<'_> {
     /// Adds the edge at its first end, then at the other. Returns whether it is new.
     pub(super) fn add<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let [one, other] = &self.ends;
-        // Before the first write, which a store without transactions keeps though the second is refused.
+        // Before the first write, which a store without transactions keeps though the second is
+        // refused.
         for end in [one, other] {
             self.named(end, end.at(store).check_owner())?;
         }
@@ -123,12 +126,14 @@ impl EdgeEnds<'_> {
         self.named(one, one.remove(store))
     }
 
-    /// Makes the second end of the edge agree with the first. Returns whether it has changed. `removes`: whether an edge that
-    /// the second end alone has is removed. Otherwise it may be there by itself.
+    /// Makes the second end of the edge agree with the first. Returns whether it has changed.
+    /// `removes`: whether an edge that the second end alone has is removed. Otherwise it may be
+    /// there by itself.
     pub(super) fn follow_first<S: RecordStore>(&self, store: &S, removes: bool) -> Result<bool> {
         let [one, other] = &self.ends;
         let mut changed = false;
-        // Until the first end says the same before and after: elsewhere than in a transaction others may have linked or unlinked.
+        // Until the first end says the same before and after: elsewhere than in a transaction
+        // others may have linked or unlinked.
         loop {
             let (before, theirs) = (one.get(store)?, other.get(store)?);
             match &before {
@@ -145,7 +150,8 @@ impl EdgeEnds<'_> {
         }
     }
 
-    /// An end's result, with the names of the relation and of the side in an error that has none yet.
+    /// An end's result, with the names of the relation and of the side in an error that has none
+    /// yet.
     fn named<T>(&self, end: &EdgeEnd<'_>, result: Result<T>) -> Result<T> {
         result.map_err(|error| error.in_relation(self.relation, end.side))
     }

@@ -33,12 +33,14 @@ use schema::{EDGE_SET, Schema};
 pub use schema::{EdgeType, NodeEdge, NodeId};
 pub(super) use schema::{SOURCE, TARGET, edge_keys, source_index, target_index, target_text};
 
-/// A graph of typed nodes and edges. Nodes are records of one set, edges of another; a node also holds the keys of its edges,
-/// its *edge set*, so that the nodes next to a page of nodes are read in one batch.
+/// A graph of typed nodes and edges. Nodes are records of one set, edges of another; a node also
+/// holds the keys of its edges, its *edge set*, so that the nodes next to a page of nodes are read
+/// in one batch.
 ///
-/// Document: DynamoDB, *Modeling Graph Relationships* (Koan's records table): node and edge types, sort keys that are derived from
-/// an edge and ordered (`500-LEAD`, `400-CONTRIBUTOR`), several indexes, edge sets, omission of large edge types from them, the
-/// fetch of edges, nodes and related nodes. An edge set that outgrows its node is sharded.
+/// Document: DynamoDB, *Modeling Graph Relationships* (Koan's records table): node and edge types,
+/// sort keys that are derived from an edge and ordered (`500-LEAD`, `400-CONTRIBUTOR`), several
+/// indexes, edge sets, omission of large edge types from them, the fetch of edges, nodes and
+/// related nodes. An edge set that outgrows its node is sharded.
 ///
 /// | call | record operations |
 /// |---|---|
@@ -52,9 +54,9 @@ pub(super) use schema::{SOURCE, TARGET, edge_keys, source_index, target_index, t
 ///
 /// Choose [`ManyToMany`](super::ManyToMany) where edges have no conditions: it needs no index.
 ///
-/// On a [`Store`](crate::Store) an edge and the edge set change in one transaction. Elsewhere the edge is written first, and
-/// removed last, so the edge decides: what dies in between leaves an edge that the edge set has not, which
-/// [`Graph::verify`] adds, or repeating the call.
+/// On a [`Store`](crate::Store) an edge and the edge set change in one transaction. Elsewhere the
+/// edge is written first, and removed last, so the edge decides: what dies in between leaves an
+/// edge that the edge set has not, which [`Graph::verify`] adds, or repeating the call.
 ///
 /// The indexes of a cluster have no order, so there edges are entries of key-ordered maps at both
 /// ends as well: in records of the set `{name}_ends`, by the node that they lead to and their sort
@@ -63,14 +65,17 @@ pub(super) use schema::{SOURCE, TARGET, edge_keys, source_index, target_index, t
 /// write, for the sort keys that it had and the changes of others: [`Error::Conflict`] if others
 /// were first time and again. All calls answer the same; a query reads a map. What differs:
 ///
-/// - A process that dies between two steps may also leave an edge under its former sort key: it is listed twice until
-///   `verify` removes that entry.
-/// - Edges that are written without a handle, or were moved there from an embedded store, are in no map. Calls on a graph that
-///   was declared in an embedded store are refused ([`Error::Parameter`]), so the first one of a handle reads the declaration:
-///   call [`forget_relation`](super::forget_relation), and then [`Graph::verify`] with [`Repair::Yes`](super::Repair::Yes).
+/// - A process that dies between two steps may also leave an edge under its former sort key: it is
+///   listed twice until `verify` removes that entry.
+/// - Edges that are written without a handle, or were moved there from an embedded store, are in no
+///   map. Calls on a graph that was declared in an embedded store are refused
+///   ([`Error::Parameter`]), so the first one of a handle reads the declaration: call
+///   [`forget_relation`](super::forget_relation), and then [`Graph::verify`] with
+///   [`Repair::Yes`](super::Repair::Yes).
 /// - Records of maps that were emptied stay until their node is deleted.
-/// - Nothing guards nodes: a plain delete leaves their edges, which `verify` removes. So a handle does not declare itself there,
-///   as no handle does: servers would not obey the rules. [`declare`](Self::declare) has `spikelet relations --host` show the graph.
+/// - Nothing guards nodes: a plain delete leaves their edges, which `verify` removes. So a handle
+///   does not declare itself there, as no handle does: servers would not obey the rules.
+///   [`declare`](Self::declare) has `spikelet relations --host` show the graph.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -99,8 +104,9 @@ pub struct Graph<S> {
 }
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
-    /// Returns the graph of this name, with these types of nodes and edges, and declares its indexes, where the store has ordered
-    /// ones. Nodes are in the set of this name, edges in `{name}_edges`.
+    /// Returns the graph of this name, with these types of nodes and edges, and declares its
+    /// indexes, where the store has ordered ones. Nodes are in the set of this name, edges in
+    /// `{name}_edges`.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a name of a type with `-` or `|` in it, or one that is there twice;
@@ -141,15 +147,16 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     }
 
     setters! { in
-        /// Sets when the edge set of a node is sharded. Without this call, [`ShardPolicy::default`] decides.
+        /// Sets when the edge set of a node is sharded. Without this call, [`ShardPolicy::default`]
+        /// decides.
         shard_policy(policy: ShardPolicy) => schema.shard_policy = policy,
         /// Sets the fate of the edges from and to a node that is deleted, by any call:
         /// [`OnDelete::Restrict`], as long as no handle has declared another rule, or
         /// [`OnDelete::Detach`]. The record of an edge is deleted with its entry in the edge set
         /// under any rule.
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
-        /// Refuses edges from and to nodes that do not exist, with [`Error::NotFound`]. Without this call, `link` creates the record of
-        /// an edge set.
+        /// Refuses edges from and to nodes that do not exist, with [`Error::NotFound`]. Without
+        /// this call, `link` creates the record of an edge set.
         ends_must_exist() => schema.ends_must_exist = true,
     }
 
@@ -158,13 +165,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// changes an earlier declaration. One read, and one write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`]; the errors of a write.
+    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`]; the
+    /// errors of a write.
     pub fn declare(&self) -> Result<()> {
         self.declared
             .declare(&self.store, &self.schema.declaration())
     }
 
-    /// Refuses to miss the edges of a graph that was declared where it has no maps of them. One read for a handle and its clones.
+    /// Refuses to miss the edges of a graph that was declared where it has no maps of them. One
+    /// read for a handle and its clones.
     fn check_maps(&self) -> Result<()> {
         let schema = &self.schema;
         if !schema.keeps_edge_maps || self.has_maps.get().is_some() {
@@ -191,8 +200,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// Writes a node: its fields become bins, and bins that it has besides stay. One write.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a type of nodes that is not declared, and for a field of the name `edge_set`; [`Error::Serde`];
-    /// the refusals of a write.
+    /// [`Error::Parameter`] for a type of nodes that is not declared, and for a field of the name
+    /// `edge_set`; [`Error::Serde`]; the refusals of a write.
     pub fn put_node<T: Serialize + ?Sized>(&self, id: &NodeId, node: &T) -> Result<()> {
         self.ensure_declared()?;
         let key = self.schema.node_key(id)?;
@@ -218,12 +227,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         node.map(|node| node.decode()).transpose()
     }
 
-    /// Adds an edge, or changes its attributes. Two writes. Put both nodes, too: [`Graph::verify`] takes an edge of a missing node for
-    /// one that a delete has left.
+    /// Adds an edge, or changes its attributes. Two writes. Put both nodes, too: [`Graph::verify`]
+    /// takes an edge of a missing node for one that a delete has left.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for types that are not declared, and for attributes of the names `source`, `target`, `sort0`, `sort1`
-    /// and so on, which the graph uses; [`Error::Relation`] around the refusals of a write.
+    /// [`Error::Parameter`] for types that are not declared, and for attributes of the names
+    /// `source`, `target`, `sort0`, `sort1` and so on, which the graph uses; [`Error::Relation`]
+    /// around the refusals of a write.
     pub fn link<T: Serialize + ?Sized>(
         &self,
         source: &NodeId,
@@ -294,7 +304,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         make_together(&self.store, edits, 1, |store| edge.remove(store, met))
     }
 
-    /// Returns the attributes of an edge, and nothing that the graph keeps beside them; `None` if there is none. One read.
+    /// Returns the attributes of an edge, and nothing that the graph keeps beside them; `None` if
+    /// there is none. One read.
     ///
     /// # Errors
     /// As for [`Graph::link`].
@@ -336,7 +347,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         found.into_iter().map(node).collect()
     }
 
-    /// Returns a query for the edges that begin at this node, of all types, the ones that edge sets omit included.
+    /// Returns a query for the edges that begin at this node, of all types, the ones that edge sets
+    /// omit included.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a type of nodes that is not declared.
@@ -371,12 +383,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         Ok(EdgeQuery::new(&self.store, &self.schema, target))
     }
 
-    /// Deletes a node with all edges from and to it, or refuses. Returns whether it was deleted; false: `observe` has stopped
-    /// it between two edges. The same call goes on with the rest. Two writes an edge, a query for 512 of them.
+    /// Deletes a node with all edges from and to it, or refuses. Returns whether it was deleted;
+    /// false: `observe` has stopped it between two edges. The same call goes on with the rest. Two
+    /// writes an edge, a query for 512 of them.
     ///
     /// # Errors
-    /// [`Error::HasEdges`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`],
-    /// since no node belongs to another; else as for [`Graph::unlink`].
+    /// [`Error::HasEdges`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`]
+    /// for [`OnDelete::Cascade`], since no node belongs to another; else as for [`Graph::unlink`].
     pub fn delete_node(
         &self,
         id: &NodeId,

@@ -7,14 +7,15 @@ use super::reference_path::{COLLECTION_FORMS, ReferencePath};
 use crate::record::Record;
 use crate::{Key, RecordSet, RecordStore, Result};
 
-/// Paths of references, and the sets that they lead to: records are read with the records that they refer to.
+/// Paths of references, and the sets that they lead to: records are read with the records that they
+/// refer to.
 ///
-/// A path is a bin, then keys of maps; `[]` means all elements of a list, or all values of a map, and `{}` all keys of
-/// a map: `assignee`, `author.id`, `comments[].user`, `modified_by{}`.
+/// A path is a bin, then keys of maps; `[]` means all elements of a list, or all values of a map,
+/// and `{}` all keys of a map: `assignee`, `author.id`, `comments[].user`, `modified_by{}`.
 ///
-/// Documents: RavenDB, *Reference by ID* (includes); Aerospike, *parent-held list of child keys*. Cost: one batch for the records
-/// asked for, and one for each set that they refer to. Choose a duplicated field where one or two fields are always shown and
-/// seldom change.
+/// Documents: RavenDB, *Reference by ID* (includes); Aerospike, *parent-held list of child keys*.
+/// Cost: one batch for the records asked for, and one for each set that they refer to. Choose a
+/// duplicated field where one or two fields are always shown and seldom change.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -81,8 +82,8 @@ impl Includes {
         Ok(self)
     }
 
-    /// Reads only these bins of the records of a set: of referenced records, and of the wanted ones, which have
-    /// the bins of the paths besides.
+    /// Reads only these bins of the records of a set: of referenced records, and of the wanted
+    /// ones, which have the bins of the paths besides.
     #[must_use]
     pub fn only<'b>(mut self, set: &str, bins: impl IntoIterator<Item = &'b str>) -> Self {
         self.bins
@@ -104,7 +105,8 @@ impl Includes {
         Some(bins)
     }
 
-    /// Reads the records of these keys, and the records that they refer to. One batch, and one for each set that is referred to.
+    /// Reads the records of these keys, and the records that they refer to. One batch, and one for
+    /// each set that is referred to.
     ///
     /// # Errors
     /// The first error of reading a record; [`Error::Parameter`](crate::Error::Parameter) for a

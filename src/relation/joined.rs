@@ -1,4 +1,5 @@
-//! `Joined`: records with fields of the records that they refer to, stored with them and kept current.
+//! `Joined`: records with fields of the records that they refer to, stored with them and kept
+//! current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,13 +24,14 @@ const SOURCES: &str = "sources";
 /// How many records are looked at between two pages of a query.
 const PAGE: usize = 512;
 
-/// A *view*: for each record of a set a record of another set, which has some of its bins and fields of the records that it
-/// refers to. Lists with names of users in them, say, are read and queried without a look at the users, and secondary indexes
-/// can be of these names.
+/// A *view*: for each record of a set a record of another set, which has some of its bins and
+/// fields of the records that it refers to. Lists with names of users in them, say, are read and
+/// queried without a look at the users, and secondary indexes can be of these names.
 ///
-/// Document: RavenDB, *Reference by ID* (`LoadDocument` in an index, stored fields). An [`Updater`] follows the changes of all
-/// sets concerned and writes the view a moment later, as RavenDB does its index; the records themselves are not touched, and
-/// writers of them pay for the kept change alone. How late the view is can be seen ([`Joined::progress`]) and waited for
+/// Document: RavenDB, *Reference by ID* (`LoadDocument` in an index, stored fields). An [`Updater`]
+/// follows the changes of all sets concerned and writes the view a moment later, as RavenDB does
+/// its index; the records themselves are not touched, and writers of them pay for the kept change
+/// alone. How late the view is can be seen ([`Joined::progress`]) and waited for
 /// ([`Joined::wait_until`]).
 ///
 /// | call | record operations |
@@ -38,13 +40,16 @@ const PAGE: usize = 512;
 /// | a write to a record that `n` others refer to | 1 write, and later `n` times that, 1 query for 512 of them |
 /// | reading the view, [`Joined::view`] | 1 operation, 1 batch or 1 query |
 ///
-/// A view record is written in one transaction with the reads of its sources, so it never shows a version that is older than what it
-/// showed before, and all that it shows was there at one moment. A reference to a record that is not there gives no field. Records need stored keys.
+/// A view record is written in one transaction with the reads of its sources, so it never shows a
+/// version that is older than what it showed before, and all that it shows was there at one moment.
+/// A reference to a record that is not there gives no field. Records need stored keys.
 ///
-/// Choose [`Includes`](super::Includes) where a page is read with its references at once and nothing orders or filters by
-/// them; [`Propagate`](super::Propagate) where the record itself is to have the fields.
+/// Choose [`Includes`](super::Includes) where a page is read with its references at once and
+/// nothing orders or filters by them; [`Propagate`](super::Propagate) where the record itself is to
+/// have the fields.
 ///
-/// It needs the changes and the transactions of an embedded [`Namespace`]: on a cluster use [`Includes`](super::Includes).
+/// It needs the changes and the transactions of an embedded [`Namespace`]: on a cluster use
+/// [`Includes`](super::Includes).
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -91,8 +96,8 @@ struct Join {
 }
 
 impl Joined {
-    /// Returns the view of a set, kept in the set `view`, which is also its name and that of its subscription. Reads and writes
-    /// nothing.
+    /// Returns the view of a set, kept in the set `view`, which is also its name and that of its
+    /// subscription. Reads and writes nothing.
     #[must_use]
     pub fn new(namespace: &Namespace, view: &str, set: &str) -> Self {
         Self {
@@ -113,11 +118,12 @@ impl Joined {
     }
 
     /// Shows a field of the records that a path leads to as a bin of the view. `path`: as for
-    /// [`Includes::path`](super::Includes::path); `field`: a set, and a bin of its records. Where the path leads to several
-    /// records, the bin has a map from their keys to the fields.
+    /// [`Includes::path`](super::Includes::path); `field`: a set, and a bin of its records. Where
+    /// the path leads to several records, the bin has a map from their keys to the fields.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a path that cannot be read, or a bin that the view has already; [`Error::BinName`].
+    /// [`Error::Parameter`] for a path that cannot be read, or a bin that the view has already;
+    /// [`Error::BinName`].
     pub fn join(mut self, path: &str, field: (&str, &str), bin: &str) -> Result<Self> {
         self.joins.push(Join {
             text: path.into(),
@@ -130,8 +136,8 @@ impl Joined {
         Ok(self)
     }
 
-    /// Returns the set of the view, to be read and queried, and to have indexes: its records have the keys of the records that they are
-    /// made from.
+    /// Returns the set of the view, to be read and queried, and to have indexes: its records have
+    /// the keys of the records that they are made from.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a name that is not allowed.
@@ -139,13 +145,15 @@ impl Joined {
         self.namespace.set(&self.view)
     }
 
-    /// Returns the updater that keeps the view current. Declares the view, its index of sources, and a durable
-    /// subscription. Where the view is new, or declared differently than before, all records are looked at first.
+    /// Returns the updater that keeps the view current. Declares the view, its index of sources,
+    /// and a durable subscription. Where the view is new, or declared differently than before, all
+    /// records are looked at first.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] while there is another updater of the view; [`Error::Parameter`] for a name that another relation
-    /// has, for a subscription of this name that is not the view's, for a set of the view that holds other records, and for a bin
-    /// that the view would have twice; the errors of [`Set::create_index`] and of a write.
+    /// [`Error::Forbidden`] while there is another updater of the view; [`Error::Parameter`] for a
+    /// name that another relation has, for a subscription of this name that is not the view's, for
+    /// a set of the view that holds other records, and for a bin that the view would have twice;
+    /// the errors of [`Set::create_index`] and of a write.
     pub fn updater(&self) -> Result<Updater> {
         self.check_bins()?;
         self.check_view_is_own()?;
@@ -163,19 +171,21 @@ impl Joined {
         self.state.progress()
     }
 
-    /// Waits until the view shows all that was written up to a log sequence number, as a write returns it and
-    /// [`Namespace::last_lsn`]. A thread has to run the updater of this handle, or of a clone. One sync, if that write is not durable
-    /// yet.
+    /// Waits until the view shows all that was written up to a log sequence number, as a write
+    /// returns it and [`Namespace::last_lsn`]. A thread has to run the updater of this handle, or
+    /// of a clone. One sync, if that write is not durable yet.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; the errors of a sync.
+    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; the errors of a
+    /// sync.
     pub fn wait_until(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
         self.namespace.wait_durable(lsn)?;
         self.state.wait_until(lsn, timeout)
     }
 
-    /// Removes the view: its records, index, subscription and declaration. Returns how many records it had. The changes of the
-    /// sets are still kept for others ([`Changes::disable`](crate::changes::Changes::disable)).
+    /// Removes the view: its records, index, subscription and declaration. Returns how many records
+    /// it had. The changes of the sets are still kept for others
+    /// ([`Changes::disable`](crate::changes::Changes::disable)).
     ///
     /// Stop the updater first: it would write on.
     ///
@@ -215,7 +225,8 @@ impl Joined {
         Ok(())
     }
 
-    /// Refuses a set with records that no view has written: they would be deleted as records of items that are gone.
+    /// Refuses a set with records that no view has written: they would be deleted as records of
+    /// items that are gone.
     fn check_view_is_own(&self) -> Result<()> {
         let mut foreign = self.sources().contains(&self.view);
         if !foreign && !self.declaration().is_declared(&self.namespace)? {
@@ -321,8 +332,8 @@ impl Joined {
         Ok(())
     }
 
-    /// Derives the view records anew that a query finds, but for the ones that were derived since the changes in hand were
-    /// made.
+    /// Derives the view records anew that a query finds, but for the ones that were derived since
+    /// the changes in hand were made.
     fn refresh_found(
         &self,
         query: &Query,
@@ -382,8 +393,8 @@ impl Derived for Joined {
         }
         self.refresh_all(written.iter().cloned(), state)?;
         let view = self.view()?;
-        // Each item is a source of its own view record. Its sources were read after all of these changes; a later
-        // change of a source comes by itself.
+        // Each item is a source of its own view record. Its sources were read after all of these
+        // changes; a later change of a source comes by itself.
         for digest in sources {
             let of_digest = Value::Blob(digest.as_bytes().to_vec());
             self.refresh_found(&view.query(&self.index())?.eq(of_digest), &written, state)?;

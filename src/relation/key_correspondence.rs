@@ -8,12 +8,14 @@ use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Record;
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, WritePolicy};
 
-/// Records that belong together by having the same key in several sets, or in sets of several namespaces: a profile and its
-/// avatar, a user and whom the user follows. Each set has its own policy, and so its own time to live.
+/// Records that belong together by having the same key in several sets, or in sets of several
+/// namespaces: a profile and its avatar, a user and whom the user follows. Each set has its own
+/// policy, and so its own time to live.
 ///
-/// Documents: Riak, *Relationships* (key correspondence) and *Key/Value Modeling* (bucket types as additional namespaces);
-/// Aerospike, *1:1 relationships* (separate records, split namespaces). Cost: one operation a set. Where both are always read
-/// together, live equally long and are small, keep them in one record.
+/// Documents: Riak, *Relationships* (key correspondence) and *Key/Value Modeling* (bucket types as
+/// additional namespaces); Aerospike, *1:1 relationships* (separate records, split namespaces).
+/// Cost: one operation a set. Where both are always read together, live equally long and are small,
+/// keep them in one record.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -58,7 +60,8 @@ impl<R: RecordSet> KeyCorrespondence<R> {
         Self { sets: Vec::new() }
     }
 
-    /// Adds a set of a store, and the policy by which it is written. Sets of two namespaces need two names.
+    /// Adds a set of a store, and the policy by which it is written. Sets of two namespaces need
+    /// two names.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a set that is there already, or a name that is not allowed.
@@ -130,9 +133,10 @@ impl<R: RecordSet> KeyCorrespondence<R> {
         Ok(())
     }
 
-    /// Deletes the records of this key, from the last set to the first. Returns how many there were. Repeat it after an error:
-    /// deleted records are passed over. Where a restart may bring deleted records back, as on a cluster without durable deletes,
-    /// each loses its bins first: three operations a set.
+    /// Deletes the records of this key, from the last set to the first. Returns how many there
+    /// were. Repeat it after an error: deleted records are passed over. Where a restart may bring
+    /// deleted records back, as on a cluster without durable deletes, each loses its bins first:
+    /// three operations a set.
     ///
     /// # Errors
     /// The refusals of a delete.

@@ -8,15 +8,18 @@ use crate::{Error, Key, RecordSet, Result};
 
 /// The form of a composite text key: literal text, and parts in braces.
 ///
-/// A part is text, or an integer; `{episode:02}` writes an integer with at least two digits, so that keys sort as their numbers
-/// do. Each key is written in one way only: the parts of a parsed key write the same key again, and no two lists of parts have
-/// one key. For that, `%` in text is escaped (`%` and two hexadecimal digits), and so is the character that begins the literal text
-/// behind a part if more text follows: `{kind}_{name}` writes `temp%5fsensor_1`. The last text of a key is written as it is, since
-/// the parts behind it are found from the end: `{name}_{n}` writes `temp_sensor_1`.
+/// A part is text, or an integer; `{episode:02}` writes an integer with at least two digits, so
+/// that keys sort as their numbers do. Each key is written in one way only: the parts of a parsed
+/// key write the same key again, and no two lists of parts have one key. For that, `%` in text is
+/// escaped (`%` and two hexadecimal digits), and so is the character that begins the literal text
+/// behind a part if more text follows: `{kind}_{name}` writes `temp%5fsensor_1`. The last text of a
+/// key is written as it is, since the parts behind it are found from the end: `{name}_{n}` writes
+/// `temp_sensor_1`.
 ///
-/// Document: Riak, *Key/Value Modeling* (structured names, naming and verification), and *Relationships* (key correspondence by
-/// prefix). Cost: none; the record that a key leads to is one operation, many are one batch ([`KeyPattern::read_each`]). The
-/// parent's key is a part of the child's, so it is found without a read; to find all children of a parent, use
+/// Document: Riak, *Key/Value Modeling* (structured names, naming and verification), and
+/// *Relationships* (key correspondence by prefix). Cost: none; the record that a key leads to is
+/// one operation, many are one batch ([`KeyPattern::read_each`]). The parent's key is a part of the
+/// child's, so it is found without a read; to find all children of a parent, use
 /// [`Members`](super::Members) or [`OneToMany`](super::OneToMany).
 ///
 /// ```
@@ -143,8 +146,8 @@ impl<P: KeyParts> KeyPattern<P> {
     /// Takes a pattern such as `user_{name}`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if it does not have as many parts as the type, two parts stand side by side, the text behind an
-    /// integer begins with a digit or a minus sign, or a brace is open.
+    /// [`Error::Parameter`] if it does not have as many parts as the type, two parts stand side by
+    /// side, the text behind an integer begins with a digit or a minus sign, or a brace is open.
     pub fn new(pattern: &str) -> Result<Self> {
         let refuse = |why: String| Err(Error::parameter(format!("key pattern {pattern:?}: {why}")));
         let mut pieces = pattern.split('{');
@@ -228,8 +231,8 @@ impl<P: KeyParts> KeyPattern<P> {
         key
     }
 
-    /// Returns whether a part is text, and the rest can be parsed from the end of a key: literal text and integers, none of
-    /// which the literal text before it could be a part of.
+    /// Returns whether a part is text, and the rest can be parsed from the end of a key: literal
+    /// text and integers, none of which the literal text before it could be a part of.
     fn is_found_from_the_end(&self, at: usize) -> bool {
         let ends_as_integer = |sign: char| sign.is_ascii_digit() || sign == '-';
         let behind = P::ARE_INTEGERS.get(at + 1..).unwrap_or_default();
@@ -260,7 +263,8 @@ impl<P: KeyParts> KeyPattern<P> {
     /// Returns the parts of a key.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the key is not of the pattern, or is not the one way in which its parts are written.
+    /// [`Error::Parameter`] if the key is not of the pattern, or is not the one way in which its
+    /// parts are written.
     pub fn parse(&self, key: &Key<'_>) -> Result<P> {
         self.parts_of(key).ok_or_else(|| {
             Error::parameter(format!(

@@ -46,11 +46,12 @@ impl KeySet {
     }
 }
 
-/// Hashes keys by XXH3 with a random seed, at a fraction of the cost of the standard library's SipHash.
+/// Hashes keys by XXH3 with a random seed, at a fraction of the cost of the standard library's
+/// SipHash.
 ///
-/// Keys may be chosen by a service's users, so the hash must not be one that can be computed elsewhere. It is no
-/// cryptographic function: an attacker that times traversals finely enough to learn the seed gains one slow traversal, since
-/// each has its own.
+/// Keys may be chosen by a service's users, so the hash must not be one that can be computed
+/// elsewhere. It is no cryptographic function: an attacker that times traversals finely enough to
+/// learn the seed gains one slow traversal, since each has its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeededHash {
     seed: u64,

@@ -97,13 +97,15 @@ pub(super) fn has_removed_alone(record: &Record) -> bool {
     is_removed(record) && view.iter().all(|(bin, _)| bin == REMOVED)
 }
 
-/// Deletes the records of a set that belong to nothing: a relation has removed them, and the last step of that failed, or a restart
-/// of a server without durable deletes has brought them back, as records with one bin, `~removed`. Returns how many there were. One
-/// scan, and one write each. `verify` with [`Repair::Yes`](super::Repair::Yes) does so by itself for `Members`, `OneToMany` and
-/// `Graph` on a cluster.
+/// Deletes the records of a set that belong to nothing: a relation has removed them, and the last
+/// step of that failed, or a restart of a server without durable deletes has brought them back, as
+/// records with one bin, `~removed`. Returns how many there were. One scan, and one write each.
+/// `verify` with [`Repair::Yes`](super::Repair::Yes) does so by itself for `Members`, `OneToMany`
+/// and `Graph` on a cluster.
 ///
 /// # Errors
-/// The errors of a scan and of a delete; [`Error::Parameter`], after the others are deleted, for such a record without a stored key.
+/// The errors of a scan and of a delete; [`Error::Parameter`], after the others are deleted, for
+/// such a record without a stored key.
 pub fn sweep_removed<S: RecordStore>(store: &S, set: &str) -> Result<u64> {
     let mut swept = 0;
     sweep_each(store, set, || {
@@ -154,11 +156,12 @@ fn without_key(set: &str, so: &str) -> Error {
     ))
 }
 
-/// Returns the keys of the wanted records of a set, without companions of sharded collections and removed records. Memory for
-/// these keys, one scan.
+/// Returns the keys of the wanted records of a set, without companions of sharded collections and
+/// removed records. Memory for these keys, one scan.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a wanted record without a stored key; the first record that is damaged, after the scan.
+/// [`Error::Parameter`] for a wanted record without a stored key; the first record that is damaged,
+/// after the scan.
 pub(super) fn keys_in<S: RecordStore>(
     store: &S,
     set: &str,
@@ -179,7 +182,8 @@ pub(super) fn keys_in<S: RecordStore>(
     Ok(keys)
 }
 
-/// Returns the keys of the records that an index has for a value, page by page, each of at most `limit`. Ends after an error.
+/// Returns the keys of the records that an index has for a value, page by page, each of at most
+/// `limit`. Ends after an error.
 pub(super) fn pages_of_index<'q, R: IndexedRecordSet>(
     records: &'q R,
     index: &'q str,

@@ -24,10 +24,11 @@ use crate::shard::ShardPolicy;
 use crate::{Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result, Value};
 pub use walk::{LinkWalk, WalkStep};
 
-/// Tagged links between records of any sets: each record that has some holds them in one bin, ordered by tag, set and key.
+/// Tagged links between records of any sets: each record that has some holds them in one bin,
+/// ordered by tag, set and key.
 ///
-/// Document: Riak, *Relationships* (links, link walking, reciprocal links). There is no limit of 995 links: a record with many
-/// of them is sharded ([`ShardPolicy`]).
+/// Document: Riak, *Relationships* (links, link walking, reciprocal links). There is no limit of
+/// 995 links: a record with many of them is sharded ([`ShardPolicy`]).
 ///
 /// | call | record operations, as long as the links are not sharded |
 /// |---|---|
@@ -37,12 +38,12 @@ pub use walk::{LinkWalk, WalkStep};
 /// | [`walk`](Self::walk) | 1 batch a step for each set of its records |
 /// | [`fetch`](Self::fetch) | 1 batch a set |
 ///
-/// Choose [`ManyToMany`](super::ManyToMany) where both ends and their sets are fixed: it has pages, attributes and audits for
-/// either end.
+/// Choose [`ManyToMany`](super::ManyToMany) where both ends and their sets are fixed: it has pages,
+/// attributes and audits for either end.
 ///
-/// On a [`Store`](crate::Store) a link and its reciprocal are written in one transaction. Elsewhere the link is written before
-/// its reciprocal, and removed after it: what dies in between leaves a link without its reciprocal, and repeating the call
-/// completes it, or [`Links::verify`].
+/// On a [`Store`](crate::Store) a link and its reciprocal are written in one transaction. Elsewhere
+/// the link is written before its reciprocal, and removed after it: what dies in between leaves a
+/// link without its reciprocal, and repeating the call completes it, or [`Links::verify`].
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -110,8 +111,9 @@ impl<S: RecordStore> Links<S> {
         }
     }
 
-    /// Declares that a link of this tag has a link back, with the other tag; and the other way round. A handle with two tags for
-    /// the links back of one writes nothing ([`Error::Parameter`]).
+    /// Declares that a link of this tag has a link back, with the other tag; and the other way
+    /// round. A handle with two tags for the links back of one writes nothing
+    /// ([`Error::Parameter`]).
     #[must_use]
     pub fn reciprocal(mut self, tag: &str, back: &str) -> Self {
         self.reciprocal.push((tag.into(), back.into()));
@@ -122,16 +124,19 @@ impl<S: RecordStore> Links<S> {
     }
 
     setters! { in
-        /// Sets when the links of a record are sharded. Without this call, [`ShardPolicy::default`] decides.
+        /// Sets when the links of a record are sharded. Without this call, [`ShardPolicy::default`]
+        /// decides.
         shard_policy(policy: ShardPolicy) => bin.0.shard_policy = policy,
-        /// Sets how many records a walk may come to in all its steps, which bounds its memory. Default: 100,000.
+        /// Sets how many records a walk may come to in all its steps, which bounds its memory.
+        /// Default: 100,000.
         records_max(records: usize) => records_max = records,
         /// Sets the fate of the links of a record that is deleted, by any call:
         /// [`OnDelete::Restrict`], as long as no handle has declared another rule, or
         /// [`OnDelete::Detach`]. Links that lead to the record and have no reciprocal are not found
         /// by a delete: [`Links::verify`] removes them.
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
-        /// Refuses links from and to records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates records.
+        /// Refuses links from and to records that do not exist, with [`Error::NotFound`]. Without
+        /// this call, `link` creates records.
         ends_must_exist() => bin.0.owner_must_exist = true,
     }
 
@@ -164,7 +169,8 @@ impl<S: RecordStore> Links<S> {
         )
     }
 
-    /// Removes a link, and the link back where that is declared. Returns whether the link was there.
+    /// Removes a link, and the link back where that is declared. Returns whether the link was
+    /// there.
     ///
     /// # Errors
     /// As for [`Links::link`].
@@ -174,22 +180,24 @@ impl<S: RecordStore> Links<S> {
         })
     }
 
-    /// Declares the links of these sets in the store, under this name: the store keeps their bin, and deletes records as
-    /// [`Links::on_delete`] says. The first link of a handle from a set does so by itself, as `links in` the bin; this call also
-    /// changes the rule that was declared before under the name, and adds to its sets and tags. One read, and one write if they are
+    /// Declares the links of these sets in the store, under this name: the store keeps their bin,
+    /// and deletes records as [`Links::on_delete`] says. The first link of a handle from a set does
+    /// so by itself, as `links in` the bin; this call also changes the rule that was declared
+    /// before under the name, and adds to its sets and tags. One read, and one write if they are
     /// new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name or this bin, for another bin or another link back of a tag than
-    /// declared before, and for [`OnDelete::Cascade`], since no record belongs to another; the
-    /// errors of a write.
+    /// [`Error::Parameter`] if another relation has this name or this bin, for another bin or
+    /// another link back of a tag than declared before, and for [`OnDelete::Cascade`], since no
+    /// record belongs to another; the errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
         self.check_tags()?;
         self.declared
             .declare(&self.store, &self.declaration(name, sets))
     }
 
-    /// Refuses two tags for the links back of one: a link of the other tag would lose its link back with the first.
+    /// Refuses two tags for the links back of one: a link of the other tag would lose its link back
+    /// with the first.
     fn check_tags(&self) -> Result<()> {
         for (tag, back) in &self.reciprocal {
             if let Some(other) = self.back_of(tag).filter(|other| *other != &**back) {
@@ -284,13 +292,15 @@ impl<S: RecordStore> Links<S> {
         known.has_links(set, &self.bin.0.bin)
     }
 
-    /// Deletes a record with its links and the links back, or refuses. The rule replaces that of all declarations of these links;
-    /// other relations of the record have their own rules. Returns whether it was deleted; false: there was none, or `observe` has
-    /// stopped it. The same call goes on with the rest.
+    /// Deletes a record with its links and the links back, or refuses. The rule replaces that of
+    /// all declarations of these links; other relations of the record have their own rules. Returns
+    /// whether it was deleted; false: there was none, or `observe` has stopped it. The same call
+    /// goes on with the rest.
     ///
     /// # Errors
-    /// [`Error::HasEdges`] for [`OnDelete::Restrict`] while there are links, and where another relation restricts it;
-    /// [`Error::Parameter`] for [`OnDelete::Cascade`], and in a store that does not guard relations; else as for [`Links::unlink`].
+    /// [`Error::HasEdges`] for [`OnDelete::Restrict`] while there are links, and where another
+    /// relation restricts it; [`Error::Parameter`] for [`OnDelete::Cascade`], and in a store that
+    /// does not guard relations; else as for [`Links::unlink`].
     pub fn delete_with_edges(
         &self,
         record: &Address,
@@ -334,7 +344,8 @@ impl<S: RecordStore> Links<S> {
         Ok(self.bin.named(from, found)?.is_some())
     }
 
-    /// Returns at most `limit` links of a record, with this tag (`None`: any), behind the link `after`. One read.
+    /// Returns at most `limit` links of a record, with this tag (`None`: any), behind the link
+    /// `after`. One read.
     ///
     /// # Errors
     /// As for [`Links::link`]; [`Error::Parameter`] for an element that is not a link.
@@ -349,7 +360,8 @@ impl<S: RecordStore> Links<S> {
         self.bin.named(from, page)
     }
 
-    /// Returns the records of these addresses, in their order; `None` where there is none. One batch a set.
+    /// Returns the records of these addresses, in their order; `None` where there is none. One
+    /// batch a set.
     ///
     /// # Errors
     /// As for [`Links::link`].

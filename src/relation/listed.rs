@@ -11,9 +11,9 @@ use crate::expressions::{bin_exists, not, or};
 use crate::record::Record;
 use crate::{Bins, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
-/// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
-/// the list after the record is deleted: what dies in between leaves a key without a record. A record without its key is left
-/// where another caller writes it just then.
+/// Records of a set, and the collections that list their keys. A key is listed before its record is
+/// written, and taken off the list after the record is deleted: what dies in between leaves a key
+/// without a record. A record without its key is left where another caller writes it just then.
 #[derive(Clone, Debug)]
 pub(super) struct ListedRecords {
     pub(super) side: RelationSide,
@@ -41,7 +41,8 @@ impl ListedRecords {
         let bin = self.owner_bin.as_deref();
         match bin.and_then(|bin| record.get(bin)) {
             Some(named) => named == element_of(owner),
-            // It was written past the relation, and loses nothing by being listed; or it is being deleted.
+            // It was written past the relation, and loses nothing by being listed; or it is being
+            // deleted.
             None => !is_removed(record),
         }
     }
@@ -82,7 +83,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
         Ok(named.transpose()?.filter(|named| named != owner))
     }
 
-    /// Deletes a record and takes its key off the list of its owner. A record that names another owner by now stays.
+    /// Deletes a record and takes its key off the list of its owner. A record that names another
+    /// owner by now stays.
     pub(super) fn remove(&self, owner: &Key<'_>, key: &Key<'_>) -> Result<bool> {
         let (owners, records) = (
             self.store.records(&self.side.set)?,
@@ -125,8 +127,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
         self.follow_record(owner, key, true).map(drop)
     }
 
-    /// Makes a list agree with a record of this key, which others may write or remove meanwhile. `is_listed`: whether the list has
-    /// the key now. Returns whether it has it afterwards.
+    /// Makes a list agree with a record of this key, which others may write or remove meanwhile.
+    /// `is_listed`: whether the list has the key now. Returns whether it has it afterwards.
     fn follow_record(&self, owner: &Key<'_>, key: &Key<'_>, mut is_listed: bool) -> Result<bool> {
         let (records, bins) = (self.store.records(&self.set)?, self.deciding_bins());
         loop {
@@ -141,7 +143,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
         }
     }
 
-    /// Finds the keys of one list that have no record, or the record of another owner, and takes them off if asked to.
+    /// Finds the keys of one list that have no record, or the record of another owner, and takes
+    /// them off if asked to.
     pub(super) fn verify(&self, owner: &Key<'static>, auditor: &mut Auditor<'_>) -> Result<()> {
         if auditor.is_stopped {
             return Ok(());

@@ -27,14 +27,16 @@ use crate::{Error, Key, RecordStore, Result, Value, WritePolicy};
 use RelationEnd::{Source, Target};
 pub use neighbors::Neighbors;
 
-/// A relation of records of one set to records of another or the same one, known at both ends: each source has an ordered
-/// collection of its targets' keys, each target one of its sources' keys.
+/// A relation of records of one set to records of another or the same one, known at both ends: each
+/// source has an ordered collection of its targets' keys, each target one of its sources' keys.
 ///
-/// With [`ManyToMany::with_attributes`] the collections are maps from keys to the attributes of the edge, which both ends
-/// have. Either side is sharded by itself when it grows too large ([`ShardPolicy`]): calls stay the same.
+/// With [`ManyToMany::with_attributes`] the collections are maps from keys to the attributes of the
+/// edge, which both ends have. Either side is sharded by itself when it grows too large
+/// ([`ShardPolicy`]): calls stay the same.
 ///
-/// Documents: Aerospike, *N:M relationships* (bidirectional key lists, pagination, shard-on-demand); RavenDB, *array of
-/// references* and its dictionary of dates; Riak, *links on both sides*.
+/// Documents: Aerospike, *N:M relationships* (bidirectional key lists, pagination,
+/// shard-on-demand); RavenDB, *array of references* and its dictionary of dates; Riak, *links on
+/// both sides*.
 ///
 /// | call | record operations, as long as a side is not sharded |
 /// |---|---|
@@ -45,16 +47,17 @@ pub use neighbors::Neighbors;
 /// | [`Neighbors::fetch`] | 1 read and 1 batch |
 /// | [`Neighbors::common`] | 1 read of each for 512 keys |
 ///
-/// Choose another where the children belong to one parent ([`OneToMany`](super::OneToMany)), or edges have conditions of their own
-/// to be queried by ([`Graph`](super::Graph)).
+/// Choose another where the children belong to one parent ([`OneToMany`](super::OneToMany)), or
+/// edges have conditions of their own to be queried by ([`Graph`](super::Graph)).
 ///
 /// # When a process dies
 ///
-/// On a [`Store`](crate::Store) and a [`Namespace`](crate::Namespace) both ends are written in one transaction. Elsewhere `link`
-/// writes the source, then the target, and `unlink` the target, then the source. So the source decides: a process that dies in
-/// between leaves an edge that the source has and the target has not, never the other way round. Repeating the call completes
-/// it, and so does [`ManyToMany::verify`]. Two callers who link and unlink the same edge at one time may leave an edge at the
-/// target alone, which `verify` removes.
+/// On a [`Store`](crate::Store) and a [`Namespace`](crate::Namespace) both ends are written in one
+/// transaction. Elsewhere `link` writes the source, then the target, and `unlink` the target, then
+/// the source. So the source decides: a process that dies in between leaves an edge that the source
+/// has and the target has not, never the other way round. Repeating the call completes it, and so
+/// does [`ManyToMany::verify`]. Two callers who link and unlink the same edge at one time may leave
+/// an edge at the target alone, which `verify` removes.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -73,7 +76,8 @@ pub use neighbors::Neighbors;
 pub struct ManyToMany<S: RecordStore> {
     store: S,
     edges: EdgeSides,
-    /// The sets of the sources and of the targets, opened at the first call and kept: opening one looks its name up and allocates.
+    /// The sets of the sources and of the targets, opened at the first call and kept: opening one
+    /// looks its name up and allocates.
     opened: [OnceLock<S::Records>; 2],
 }
 
@@ -129,8 +133,9 @@ impl RelationEnd {
 }
 
 impl<S: RecordStore> ManyToMany<S> {
-    /// Returns the relation of this name. `sources`: the set of the sources, and the bin in which they have the keys of their
-    /// targets; `targets` likewise. Both may be the same set, with two bins. Reads and writes nothing.
+    /// Returns the relation of this name. `sources`: the set of the sources, and the bin in which
+    /// they have the keys of their targets; `targets` likewise. Both may be the same set, with two
+    /// bins. Reads and writes nothing.
     pub fn new(store: S, name: &str, sources: (&str, &str), targets: (&str, &str)) -> Self {
         Self {
             store,
@@ -143,7 +148,8 @@ impl<S: RecordStore> ManyToMany<S> {
         }
     }
 
-    /// Gives edges attributes: both sides are maps from keys to them. To be chosen before the first edge.
+    /// Gives edges attributes: both sides are maps from keys to them. To be chosen before the first
+    /// edge.
     #[must_use]
     pub fn with_attributes(self) -> Self {
         self.with_sides(|side| side.has_attributes = true)
@@ -155,9 +161,10 @@ impl<S: RecordStore> ManyToMany<S> {
         self.with_sides(|side| side.shard_policy = policy)
     }
 
-    /// Sets how both sides are written, as [`ShardedList::new_with`](crate::ShardedList::new_with) takes it. Default:
-    /// [`WritePolicy::default`] with a time limit of 5 s, [`Expiration::DontUpdate`](crate::Expiration::DontUpdate). Where a side is
-    /// sharded, the write of both is a transaction, of [`TransactionPolicy::default`](crate::TransactionPolicy).
+    /// Sets how both sides are written, as [`ShardedList::new_with`](crate::ShardedList::new_with)
+    /// takes it. Default: [`WritePolicy::default`] with a time limit of 5 s,
+    /// [`Expiration::DontUpdate`](crate::Expiration::DontUpdate). Where a side is sharded, the
+    /// write of both is a transaction, of [`TransactionPolicy::default`](crate::TransactionPolicy).
     #[must_use]
     pub fn write_policy(self, policy: &WritePolicy) -> Self {
         self.with_sides(|side| side.write_policy = policy.clone())
@@ -171,7 +178,8 @@ impl<S: RecordStore> ManyToMany<S> {
         self
     }
 
-    /// Refuses to link records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates them.
+    /// Refuses to link records that do not exist, with [`Error::NotFound`]. Without this call,
+    /// `link` creates them.
     #[must_use]
     pub fn ends_must_exist(self) -> Self {
         self.with_sides(|side| side.owner_must_exist = true)
@@ -187,8 +195,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// also changes an earlier declaration. One read, and one write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no end belongs to the other; the
-    /// errors of a write.
+    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since
+    /// no end belongs to the other; the errors of a write.
     pub fn declare(&self) -> Result<()> {
         let edges = &self.edges;
         edges.declared.declare(&self.store, &edges.declaration())
@@ -206,7 +214,8 @@ impl<S: RecordStore> ManyToMany<S> {
         &self.edges.name
     }
 
-    /// Returns the same relation in another store, such as a transaction: all that is done to it there is part of it.
+    /// Returns the same relation in another store, such as a transaction: all that is done to it
+    /// there is part of it.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -230,7 +239,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// Adds an edge without attributes. Returns whether it is new. Two writes.
     ///
     /// # Errors
-    /// [`Error::Relation`], which names the side, around what a write to one record may be refused for.
+    /// [`Error::Relation`], which names the side, around what a write to one record may be refused
+    /// for.
     pub fn link<'a, 'b>(
         &self,
         source: impl Into<Key<'a>>,
@@ -242,7 +252,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// Adds an edge with attributes, or changes an edge's. Returns whether it is new. Two writes.
     ///
     /// # Errors
-    /// As for [`ManyToMany::link`]; [`Error::Parameter`] for a relation without attributes; [`Error::Serde`].
+    /// As for [`ManyToMany::link`]; [`Error::Parameter`] for a relation without attributes;
+    /// [`Error::Serde`].
     pub fn link_with<'a, 'b, A: Serialize + ?Sized>(
         &self,
         source: impl Into<Key<'a>>,
@@ -353,16 +364,19 @@ impl<S: RecordStore> ManyToMany<S> {
         Neighbors::new(self, Target, target.into())
     }
 
-    /// Deletes a source with its edges, or refuses. Where sources and targets are one set, those edges that lead to it are
-    /// meant, too. Returns whether it was deleted; false: `observe` has stopped it between two edges.
+    /// Deletes a source with its edges, or refuses. Where sources and targets are one set, those
+    /// edges that lead to it are meant, too. Returns whether it was deleted; false: `observe` has
+    /// stopped it between two edges.
     ///
-    /// Each edge is removed by itself, both ends together, and the record comes last: after a stop, an error or the end of the
-    /// process the same call goes on with the rest. Two writes an edge, one read for 512 of them, and the delete. An edge
-    /// that others add meanwhile is removed with the others, or makes the record anew.
+    /// Each edge is removed by itself, both ends together, and the record comes last: after a stop,
+    /// an error or the end of the process the same call goes on with the rest. Two writes an edge,
+    /// one read for 512 of them, and the delete. An edge that others add meanwhile is removed with
+    /// the others, or makes the record anew.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`];
-    /// [`Error::ShardRoot`], within [`Error::Relation`], for a record with other sharded collections; else as for [`ManyToMany::unlink`].
+    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`]
+    /// for [`OnDelete::Cascade`]; [`Error::ShardRoot`], within [`Error::Relation`], for a record
+    /// with other sharded collections; else as for [`ManyToMany::unlink`].
     pub fn delete_with_edges<'k>(
         &self,
         source: impl Into<Key<'k>>,
@@ -372,7 +386,8 @@ impl<S: RecordStore> ManyToMany<S> {
         self.delete_record((Source, &source.into()), on_delete, observe)
     }
 
-    /// Deletes a target with its edges, or refuses, as [`ManyToMany::delete_with_edges`] does with a source.
+    /// Deletes a target with its edges, or refuses, as [`ManyToMany::delete_with_edges`] does with
+    /// a source.
     ///
     /// # Errors
     /// As for [`ManyToMany::delete_with_edges`].

@@ -18,12 +18,13 @@ use crate::setters::setters;
 use crate::shard::ShardPolicy;
 use crate::{Bins, BulkProgress, Error, Key, RecordStore, Result};
 
-/// The records of a set that are found without knowing their keys: an ordered collection lists the keys, page by page, and is
-/// changed with the records.
+/// The records of a set that are found without knowing their keys: an ordered collection lists the
+/// keys, page by page, and is changed with the records.
 ///
-/// Document: Riak, *Key/Value Modeling* (object discovery with sets). A scan of the set finds the same records in no order;
-/// a secondary index ([`Set::query`](crate::Set::query)) finds them by their content. `Members` is for records with an order by
-/// key and pages, and for part of a set: there may be several lists.
+/// Document: Riak, *Key/Value Modeling* (object discovery with sets). A scan of the set finds the
+/// same records in no order; a secondary index ([`Set::query`](crate::Set::query)) finds them by
+/// their content. `Members` is for records with an order by key and pages, and for part of a set:
+/// there may be several lists.
 ///
 /// | call | record operations, as long as the list is not sharded |
 /// |---|---|
@@ -31,9 +32,10 @@ use crate::{Bins, BulkProgress, Error, Key, RecordStore, Result};
 /// | [`page`](Self::page), [`contains`](Self::contains), [`len`](Self::len) | 1 read |
 /// | [`fetch`](Self::fetch) | 1 read and 1 batch |
 ///
-/// On a [`Store`](crate::Store) both are written in one transaction. Elsewhere a key is listed before its record is written, and
-/// taken off after the record was deleted. So a process that dies in between leaves a key without a record, which
-/// [`Members::fetch`] passes over and [`Members::verify`] removes; there is no record that is not listed, unless others wrote it.
+/// On a [`Store`](crate::Store) both are written in one transaction. Elsewhere a key is listed
+/// before its record is written, and taken off after the record was deleted. So a process that dies
+/// in between leaves a key without a record, which [`Members::fetch`] passes over and
+/// [`Members::verify`] removes; there is no record that is not listed, unless others wrote it.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -59,8 +61,8 @@ pub struct Members<S> {
 }
 
 impl<S: RecordStore> Members<S> {
-    /// Returns the members of a set. `list`: the set, the key and the bin of the collection of their keys. Reads and writes
-    /// nothing.
+    /// Returns the members of a set. `list`: the set, the key and the bin of the collection of
+    /// their keys. Reads and writes nothing.
     pub fn new<'k>(store: S, set: &str, list: (&str, impl Into<Key<'k>>, &str)) -> Self {
         Self {
             store,
@@ -95,8 +97,9 @@ impl<S: RecordStore> Members<S> {
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
     }
 
-    /// Declares the relation in the store, as `members of` the set, for [`declared_relations`](super::declared_relations) and
-    /// `spikelet relations`, and for the rules of deletes. The first write of a handle does so by itself; this call also changes what
+    /// Declares the relation in the store, as `members of` the set, for
+    /// [`declared_relations`](super::declared_relations) and `spikelet relations`, and for the
+    /// rules of deletes. The first write of a handle does so by itself; this call also changes what
     /// was declared before. One read, and one write if it is new.
     ///
     /// # Errors
@@ -130,7 +133,8 @@ impl<S: RecordStore> Members<S> {
         self.declared.ensure_as(&self.store, || self.declaration())
     }
 
-    /// Writes a record in place of an earlier version, and lists its key. Returns whether the key is new. Two writes.
+    /// Writes a record in place of an earlier version, and lists its key. Returns whether the key
+    /// is new. Two writes.
     ///
     /// # Errors
     /// [`Error::Relation`] around the refusals of a write.
@@ -211,7 +215,8 @@ impl<S: RecordStore> Members<S> {
         self.named(check_owned(&self.store, place, bins))
     }
 
-    /// Deletes a record and takes its key off the list. Returns whether there was a record. Two writes.
+    /// Deletes a record and takes its key off the list. Returns whether there was a record. Two
+    /// writes.
     ///
     /// # Errors
     /// As for [`Members::put`].
@@ -245,7 +250,8 @@ impl<S: RecordStore> Members<S> {
         Ok(self.len()? == 0)
     }
 
-    /// Returns the first `limit` keys that are greater than `after` (`None`: the first of all). One read.
+    /// Returns the first `limit` keys that are greater than `after` (`None`: the first of all). One
+    /// read.
     ///
     /// # Errors
     /// As for [`Members::put`].
@@ -254,8 +260,8 @@ impl<S: RecordStore> Members<S> {
         Ok(page.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Returns the records of the first `limit` keys that are greater than `after`, without keys that have no record. One read
-    /// and one batch.
+    /// Returns the records of the first `limit` keys that are greater than `after`, without keys
+    /// that have no record. One read and one batch.
     ///
     /// # Errors
     /// As for [`Members::put`].
@@ -268,9 +274,10 @@ impl<S: RecordStore> Members<S> {
         self.named(self.listed().read(&self.owner, page))
     }
 
-    /// Finds keys without a record and, by a scan, records without a key; takes the former off the list and lists the latter,
-    /// if asked to. A record that another declared list of the set has is not missing here. `observe` is called after each record of
-    /// the scan, and may stop it. One read and one batch for 512 keys, a scan, and one read a record of the set, and one more for
+    /// Finds keys without a record and, by a scan, records without a key; takes the former off the
+    /// list and lists the latter, if asked to. A record that another declared list of the set has
+    /// is not missing here. `observe` is called after each record of the scan, and may stop it. One
+    /// read and one batch for 512 keys, a scan, and one read a record of the set, and one more for
     /// each other list.
     ///
     /// # Errors

@@ -14,9 +14,10 @@
 //! | [`Propagate`] | records with copies of fields of the records that they refer to, kept current by the changes or on demand |
 //!
 //! All are written against [`RecordStore`](crate::RecordStore): a [`Store`](crate::Store), a
-//! [`Namespace`](crate::Namespace), a transaction, or another place that keeps records. What changes several records goes
-//! through [`RecordStore::atomically`](crate::RecordStore::atomically); each handle says in which order it writes where there are
-//! no transactions, and what `verify` finds and repairs then.
+//! [`Namespace`](crate::Namespace), a transaction, or another place that keeps records. What
+//! changes several records goes through
+//! [`RecordStore::atomically`](crate::RecordStore::atomically); each handle says in which order it
+//! writes where there are no transactions, and what `verify` finds and repairs then.
 //!
 //! Which pattern when: `docs/relations.md`. Each handle states its costs.
 

@@ -34,10 +34,11 @@ use place::ChildPlace;
 /// How many children are moved, removed or looked at before the next page is read.
 const CHILDREN_AT_ONCE: usize = 512;
 
-/// A relation of parents to children that belong to one parent each, in a [`Layout`] that can be changed while it is used.
+/// A relation of parents to children that belong to one parent each, in a [`Layout`] that can be
+/// changed while it is used.
 ///
-/// Documents: Aerospike, *1:N relationships* (patterns 1, 2 and 3, mixed access); Riak, *De-normalization / Composition*;
-/// RavenDB, *Embedded collection* and *Reference by ID*.
+/// Documents: Aerospike, *1:N relationships* (patterns 1, 2 and 3, mixed access); Riak,
+/// *De-normalization / Composition*; RavenDB, *Embedded collection* and *Reference by ID*.
 ///
 /// | call | key list | consolidated | reference with an index |
 /// |---|---|---|---|
@@ -47,16 +48,20 @@ const CHILDREN_AT_ONCE: usize = 512;
 /// | [`page`](Self::page) | 1 read, 1 batch | 1 read | 1 query, 1 batch |
 /// | [`parent_of`](Self::parent_of) | 1 read, if declared | not there | 1 read |
 ///
-/// [`suggest_layout`] says which suits. Choose [`ManyToMany`](super::ManyToMany) where a child has several parents.
+/// [`suggest_layout`] says which suits. Choose [`ManyToMany`](super::ManyToMany) where a child has
+/// several parents.
 ///
-/// On a [`Store`](crate::Store) the writes of a call are one transaction, and two while children are moved. Elsewhere a key list is
-/// written before the child, and after it when the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
-/// [`OneToMany::verify`] removes it. The other layouts write one record.
+/// On a [`Store`](crate::Store) the writes of a call are one transaction, and two while children
+/// are moved. Elsewhere a key list is written before the child, and after it when the child is
+/// removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over
+/// it, and [`OneToMany::verify`] removes it. The other layouts write one record.
 ///
-/// On a cluster a reference is found by the servers' own secondary indexes, one of integers and one of texts up to 2,048 bytes:
-/// the page of a parent is refused there if its key is bytes, and empty if it is a longer text.
+/// On a cluster a reference is found by the servers' own secondary indexes, one of integers and one
+/// of texts up to 2,048 bytes: the page of a parent is refused there if its key is bytes, and empty
+/// if it is a longer text.
 ///
-/// Keys of children are unique in the set of children, except where children are consolidated: there, in their parent.
+/// Keys of children are unique in the set of children, except where children are consolidated:
+/// there, in their parent.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -107,17 +112,20 @@ impl Child {
 /// Children of a parent, and where the next page begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChildPage {
-    /// The children: in the order of their keys; with an index in the order of digests, on a cluster in no particular order.
+    /// The children: in the order of their keys; with an index in the order of digests, on a
+    /// cluster in no particular order.
     pub children: Vec<Child>,
     /// The token that [`OneToMany::page`] takes for the next page; `None`: this is the last one.
     pub next: Option<String>,
 }
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
-    /// Returns a relation between the sets of parents and of children in this layout. Declares the index of a reference.
+    /// Returns a relation between the sets of parents and of children in this layout. Declares the
+    /// index of a reference.
     ///
     /// # Errors
-    /// As for [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed.
+    /// As for [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not
+    /// allowed.
     pub fn new(store: S, name: &str, sets: (&str, &str), layout: Layout) -> Result<Self> {
         let listed = ListedRecords {
             side: RelationSide::new(sets.0, ""),
@@ -137,7 +145,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(relation)
     }
 
-    /// Returns the same relation in another store, such as a transaction. The index of a reference must be there.
+    /// Returns the same relation in another store, such as a transaction. The index of a reference
+    /// must be there.
     pub fn within<T: RecordStore<Records: IndexedRecordSet>>(&self, store: T) -> OneToMany<T> {
         OneToMany {
             store,
@@ -148,7 +157,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         }
     }
 
-    /// Writes the parent's key into this bin of children that are records, so that [`OneToMany::parent_of`] finds it.
+    /// Writes the parent's key into this bin of children that are records, so that
+    /// [`OneToMany::parent_of`] finds it.
     #[must_use]
     pub fn with_parent_bin(mut self, bin: &str) -> Self {
         self.current.listed.owner_bin = Some(bin.into());
@@ -162,15 +172,17 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         /// [`OnDelete::Cascade`]. A child that is deleted is taken off its parent's list under any
         /// rule, where it names its parent ([`OneToMany::with_parent_bin`]).
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
-        /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`]. Without this call, a list of the parent
-        /// is created with its record.
+        /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`].
+        /// Without this call, a list of the parent is created with its record.
         ends_must_exist() => current.listed.side.owner_must_exist = true,
-        /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`] decides.
+        /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`]
+        /// decides.
         shard_policy(policy: ShardPolicy) => current.listed.side.shard_policy = policy,
     }
 
-    /// Says that some children may still be in this layout. All calls look in both, and writes go to the new one; every process
-    /// has to say so before one of them calls [`OneToMany::move_children`].
+    /// Says that some children may still be in this layout. All calls look in both, and writes go
+    /// to the new one; every process has to say so before one of them calls
+    /// [`OneToMany::move_children`].
     ///
     /// # Errors
     /// [`Error::Parameter`] if both have the same bin in the parent, or are the same; the errors of
@@ -225,13 +237,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         has_all.into_iter().chain(others)
     }
 
-    /// The layouts in the order in which they are read: a child that moves meanwhile is seen in one of them at least.
+    /// The layouts in the order in which they are read: a child that moves meanwhile is seen in one
+    /// of them at least.
     fn places(&self) -> impl Iterator<Item = &ChildPlace> {
         self.former.iter().chain([&self.current])
     }
 
-    /// Writes a child of a parent in place of an earlier version. A child that names its parent leaves the one that it had; of a key
-    /// list without [`OneToMany::with_parent_bin`], remove it from the first parent before.
+    /// Writes a child of a parent in place of an earlier version. A child that names its parent
+    /// leaves the one that it had; of a key list without [`OneToMany::with_parent_bin`], remove it
+    /// from the first parent before.
     ///
     /// # Errors
     /// [`Error::Relation`] around the errors of a write, and around [`Error::Parameter`] for a
@@ -268,7 +282,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             return Ok(());
         };
         let removed = if former.layout.has_child_records() && place.layout.has_child_records() {
-            // The record was written anew: lists can still have its key, and the record the parent's.
+            // The record was written anew: lists can still have its key, and the record the
+            // parent's.
             (self.children(former)).leave([Some(parent), other.as_ref()], child, place)
         } else {
             self.children(former).remove(parent, child).map(drop)
@@ -297,7 +312,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         child: impl Into<Key<'c>>,
     ) -> Result<Option<T>> {
         let (parent, child) = (parent.into(), child.into());
-        // The new place first: the version there is newer. The old one, and the new one again, where a child moves meanwhile.
+        // The new place first: the version there is newer. The old one, and the new one again,
+        // where a child moves meanwhile.
         let order = [Some(&self.current), self.former.as_ref()];
         let again = self.former.as_ref().map(|_| &self.current);
         for place in order.into_iter().chain([again]).flatten() {
@@ -326,8 +342,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(removed)
     }
 
-    /// Returns at most `limit` children of a parent, behind the page that gave `token` (`None`: the first ones). While children
-    /// are moved, one may be there twice.
+    /// Returns at most `limit` children of a parent, behind the page that gave `token` (`None`: the
+    /// first ones). While children are moved, one may be there twice.
     ///
     /// # Errors
     /// As for [`OneToMany::get`]; [`Error::Parameter`] for a token of something else.
@@ -377,8 +393,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         })
     }
 
-    /// Returns how many children a parent has: one read, or one query for 1,024 of them by an index. While children are moved,
-    /// the costs of both layouts.
+    /// Returns how many children a parent has: one read, or one query for 1,024 of them by an
+    /// index. While children are moved, the costs of both layouts.
     ///
     /// # Errors
     /// As for [`OneToMany::get`].
@@ -388,10 +404,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.places_read().map(count).sum()
     }
 
-    /// Returns the parent of a child, from the child's own record; `None` if there is no such child, or it names none.
+    /// Returns the parent of a child, from the child's own record; `None` if there is no such
+    /// child, or it names none.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where children do not name their parents: declare it by [`OneToMany::with_parent_bin`].
+    /// [`Error::Parameter`] where children do not name their parents: declare it by
+    /// [`OneToMany::with_parent_bin`].
     pub fn parent_of<'c>(&self, child: impl Into<Key<'c>>) -> Result<Option<Key<'static>>> {
         let Some(bin) = self.places().find_map(ChildPlace::parent_bin_of_child) else {
             return Err(Error::parameter(format!(
@@ -407,12 +425,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             .transpose()
     }
 
-    /// Moves the children that are in the former layout ([`OneToMany::moving_from`]) to the present one, each by itself, while
-    /// others read and write. Returns whether all were moved; false: `observe` has stopped it. After a stop, an error or the end
-    /// of the process the same call goes on.
+    /// Moves the children that are in the former layout ([`OneToMany::moving_from`]) to the present
+    /// one, each by itself, while others read and write. Returns whether all were moved; false:
+    /// `observe` has stopped it. After a stop, an error or the end of the process the same call
+    /// goes on.
     ///
-    /// On a store without transactions, a write to a child in the moment of its move may be lost, and a child that is
-    /// removed in that moment may stay: let writers pause there.
+    /// On a store without transactions, a write to a child in the moment of its move may be lost,
+    /// and a child that is removed in that moment may stay: let writers pause there.
     ///
     /// # Errors
     /// [`Error::Relation`] around what a read or a write may fail with.
@@ -442,7 +461,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.declare_moved(former).map(|()| true)
     }
 
-    /// Calls `each` with the keys of the children that a parent has in a layout, until it breaks off.
+    /// Calls `each` with the keys of the children that a parent has in a layout, until it breaks
+    /// off.
     fn each_child(
         &self,
         place: &ChildPlace,
@@ -471,8 +491,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         (self.store).atomically(|store| within(from, store).move_to(&self.current, parent, child))
     }
 
-    /// Looks at how many children parents have and what they take, and returns the layout that suits them. One scan of the parents'
-    /// set, and one of the children's, as far as these have records; memory for a count a parent.
+    /// Looks at how many children parents have and what they take, and returns the layout that
+    /// suits them. One scan of the parents' set, and one of the children's, as far as these have
+    /// records; memory for a count a parent.
     ///
     /// # Errors
     /// As for [`OneToMany::get`].

@@ -25,12 +25,13 @@ use field_path::FieldPath;
 /// How many records are looked at between two pages of a query.
 const PAGE: usize = 512;
 
-/// Fields of records that are copied into the records that refer to them, so that a list shows them without a look elsewhere;
-/// and what carries a change of such a field to all copies.
+/// Fields of records that are copied into the records that refer to them, so that a list shows them
+/// without a look elsewhere; and what carries a change of such a field to all copies.
 ///
-/// Document: RavenDB, *Duplicating often used fields* (propagation by a set-based patch). The document's warning is ruled
-/// out: a record is written only while its reference still is that one, and only with the referenced record's fields at that
-/// moment, so a newer copy is never overwritten by an older one. Errors are reported, record by record.
+/// Document: RavenDB, *Duplicating often used fields* (propagation by a set-based patch). The
+/// document's warning is ruled out: a record is written only while its reference still is that one,
+/// and only with the referenced record's fields at that moment, so a newer copy is never
+/// overwritten by an older one. Errors are reported, record by record.
 ///
 /// | call | record operations |
 /// |---|---|
@@ -38,21 +39,24 @@ const PAGE: usize = 512;
 /// | [`propagate`](Self::propagate) | for each referring record: 2 reads, and 1 write if its copies differ (and 2 reads more where there are no transactions); 1 query for 512 of them |
 /// | [`verify`](Self::verify) | a scan, and 2 reads a record |
 ///
-/// Where the store is a [`Namespace`], [`Propagate::updater`] follows the changes of the referenced set and propagates each of
-/// them, and goes on after a crash. Else call [`Propagate::propagate`] after the write: it may be stopped, and called again.
+/// Where the store is a [`Namespace`], [`Propagate::updater`] follows the changes of the referenced
+/// set and propagates each of them, and goes on after a crash. Else call [`Propagate::propagate`]
+/// after the write: it may be stopped, and called again.
 ///
-/// On a [`Store`](crate::Store) and a [`Namespace`] reading the fields and writing the copies is one transaction. Elsewhere the
-/// referenced record is read, the copies are written under the filter that the reference still is that one, and the referenced
-/// record is read again, until both agree. A process that dies between may leave older copies, which the next `propagate` or
+/// On a [`Store`](crate::Store) and a [`Namespace`] reading the fields and writing the copies is
+/// one transaction. Elsewhere the referenced record is read, the copies are written under the
+/// filter that the reference still is that one, and the referenced record is read again, until both
+/// agree. A process that dies between may leave older copies, which the next `propagate` or
 /// [`Propagate::verify`] repairs.
 ///
-/// On a cluster the referring records are found by the servers' own secondary indexes, one of integers and one of text, so
-/// records that other programs write are found as well; references that are bytes are refused. A cluster gives no changes to
-/// follow, so there is no updater: call `propagate` after each write of a field that is copied, and `verify` now and then for
-/// the writes of programs that do not.
+/// On a cluster the referring records are found by the servers' own secondary indexes, one of
+/// integers and one of text, so records that other programs write are found as well; references
+/// that are bytes are refused. A cluster gives no changes to follow, so there is no updater: call
+/// `propagate` after each write of a field that is copied, and `verify` now and then for the writes
+/// of programs that do not.
 ///
-/// Choose [`Joined`](super::Joined) where the fields change often, or the records are not to be touched;
-/// [`Includes`](super::Includes) where reading one batch more is no matter.
+/// Choose [`Joined`](super::Joined) where the fields change often, or the records are not to be
+/// touched; [`Includes`](super::Includes) where reading one batch more is no matter.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -95,18 +99,19 @@ pub struct PropagateReport {
     pub failed: u64,
     /// The first thousand of them.
     pub failures: Vec<UpdateFailure>,
-    /// Whether all referring records were met; false: the observer has stopped it. The same call does the rest.
+    /// Whether all referring records were met; false: the observer has stopped it. The same call
+    /// does the rest.
     pub complete: bool,
 }
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
-    /// Returns the copies of this name: `sets` are the set of the referenced records and the set of the records that refer to
-    /// them, by a key at `reference`: a bin, or a path into nested maps such as `assignee.id`. Declares an index of the name
-    /// `{name}_reference` over it.
+    /// Returns the copies of this name: `sets` are the set of the referenced records and the set of
+    /// the records that refer to them, by a key at `reference`: a bin, or a path into nested maps
+    /// such as `assignee.id`. Declares an index of the name `{name}_reference` over it.
     ///
     /// # Errors
-    /// As for [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed, and for a path that cannot be
-    /// read or may lead to several references.
+    /// As for [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not
+    /// allowed, and for a path that cannot be read or may lead to several references.
     pub fn new(store: S, name: &str, sets: (&str, &str), reference: &str) -> Result<Self> {
         let copies = CopiedFields {
             name: name.into(),
@@ -126,7 +131,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         })
     }
 
-    /// Returns the same copies in another store, such as a transaction. The index of the reference must be there.
+    /// Returns the same copies in another store, such as a transaction. The index of the reference
+    /// must be there.
     pub fn within<T: RecordStore<Records: IndexedRecordSet>>(&self, store: T) -> Propagate<T> {
         Propagate {
             store,
@@ -135,9 +141,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         }
     }
 
-    /// Copies this field, a bin of the referenced records, into a bin of the records that refer to them. Both may be paths
-    /// into nested maps, such as `assignee.name`; maps on the way to a copy are created. Calls are refused ([`Error::Parameter`])
-    /// for a path that cannot be read, and where the copy would be in the reference, in another copy, or around one.
+    /// Copies this field, a bin of the referenced records, into a bin of the records that refer to
+    /// them. Both may be paths into nested maps, such as `assignee.name`; maps on the way to a copy
+    /// are created. Calls are refused ([`Error::Parameter`]) for a path that cannot be read, and
+    /// where the copy would be in the reference, in another copy, or around one.
     #[must_use]
     pub fn copy(mut self, field: &str, to: &str) -> Self {
         match (FieldPath::parse(field), FieldPath::parse(to)) {
@@ -149,8 +156,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         self
     }
 
-    /// Declares the relation for [`declared_relations`](super::declared_relations). [`Propagate::updater`] does so, too. One read, and one
-    /// write if it is new.
+    /// Declares the relation for [`declared_relations`](super::declared_relations).
+    /// [`Propagate::updater`] does so, too. One read, and one write if it is new.
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name; the errors of a write.
@@ -160,11 +167,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         declaration.declare(&self.store, None, true).map(drop)
     }
 
-    /// Makes a record refer to another one, with copies of its fields. Bins besides stay. One read and one write;
-    /// two reads more where there are no transactions.
+    /// Makes a record refer to another one, with copies of its fields. Bins besides stay. One read
+    /// and one write; two reads more where there are no transactions.
     ///
     /// # Errors
-    /// [`Error::NotFound`], in [`Error::Relation`], if there is no record to refer to; the refusals of a write.
+    /// [`Error::NotFound`], in [`Error::Relation`], if there is no record to refer to; the refusals
+    /// of a write.
     pub fn assign<'r, 't>(&self, record: impl Into<Key<'r>>, to: impl Into<Key<'t>>) -> Result<()> {
         self.copies.check()?;
         let (record, to) = (&record.into(), &to.into());
@@ -172,12 +180,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         copies.named((self.store).atomically(|store| within(copies, store).assign(record, to)))
     }
 
-    /// Writes the present fields of a record into all records that refer to it. `observe` is called after each of them, and may stop
-    /// it; calling it again costs two reads for each that is done. Where the record is gone, the copies are removed.
+    /// Writes the present fields of a record into all records that refer to it. `observe` is called
+    /// after each of them, and may stop it; calling it again costs two reads for each that is done.
+    /// Where the record is gone, the copies are removed.
     ///
     /// # Errors
-    /// [`Error::Relation`] around an error that ends it as a whole: a failed query, a store that takes no writes, or one that may pass
-    /// ([`Error::is_retryable`]). Errors of single records are in the report.
+    /// [`Error::Relation`] around an error that ends it as a whole: a failed query, a store that
+    /// takes no writes, or one that may pass ([`Error::is_retryable`]). Errors of single records
+    /// are in the report.
     pub fn propagate<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -202,7 +212,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         Ok(report)
     }
 
-    /// Calls `each` with the key of every record that refers to this one. Returns false if it broke off.
+    /// Calls `each` with the key of every record that refers to this one. Returns false if it broke
+    /// off.
     fn each_referring(
         &self,
         to: &Key<'_>,
@@ -225,12 +236,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         copies.named((self.store).atomically(|store| within(copies, store).refresh(record, to)))
     }
 
-    /// Looks at the copies in all referring records, and repairs the ones that differ, if asked to. `observe` is called after each, and
-    /// may stop it. A scan, two reads a record; memory for the keys of the referring records.
+    /// Looks at the copies in all referring records, and repairs the ones that differ, if asked to.
+    /// `observe` is called after each, and may stop it. A scan, two reads a record; memory for the
+    /// keys of the referring records.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what a read or a repair may fail with; [`Error::Parameter`] for a referring record without a
-    /// stored key.
+    /// [`Error::Relation`] around what a read or a repair may fail with; [`Error::Parameter`] for a
+    /// referring record without a stored key.
     pub fn verify(
         &self,
         repair: Repair,
@@ -278,8 +290,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
 }
 
 impl Propagate<Namespace> {
-    /// Returns the updater that propagates the changes of the records that are referred to, as they come. Declares the relation and a
-    /// durable subscription of its name. Where they are new, all copies are looked at first.
+    /// Returns the updater that propagates the changes of the records that are referred to, as they
+    /// come. Declares the relation and a durable subscription of its name. Where they are new, all
+    /// copies are looked at first.
     ///
     /// # Errors
     /// [`Error::Forbidden`] while there is another updater of this name; [`Error::Parameter`] for a
@@ -299,7 +312,8 @@ impl Propagate<Namespace> {
     /// [`Joined::wait_until`](super::Joined::wait_until).
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; the errors of a sync.
+    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; the errors of a
+    /// sync.
     pub fn wait_until(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
         self.store.wait_durable(lsn)?;
         self.state.wait_until(lsn, timeout)

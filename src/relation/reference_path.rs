@@ -6,7 +6,8 @@ use super::keys::key_of;
 use crate::record::{Record, SUBKEYS, SUBKEYS_BIN, describes_collection};
 use crate::{Error, Key, Result, Value};
 
-/// A bin, then keys of maps; `[]` means all elements of a list, or all values of a map, and `{}` all keys of a map.
+/// A bin, then keys of maps; `[]` means all elements of a list, or all values of a map, and `{}`
+/// all keys of a map.
 #[derive(Clone, Debug)]
 pub(super) struct ReferencePath {
     pub(super) bin: Box<str>,

@@ -24,7 +24,8 @@ use crate::{
 /// An edge as one side has it: the key at its other end, and its attributes.
 pub(super) type SideEdge = (Key<'static>, Value);
 
-/// A collection of keys in a bin of each record of a set: an ordered list, or a map from keys to the attributes of edges.
+/// A collection of keys in a bin of each record of a set: an ordered list, or a map from keys to
+/// the attributes of edges.
 #[derive(Clone, Debug)]
 pub(super) struct RelationSide {
     pub(super) set: Box<str>,
@@ -40,7 +41,8 @@ pub(super) struct RelationSide {
 /// How many records with an obstacle are remembered: further ones meet theirs again at each write.
 const ATTEMPTS_MAX: usize = 64;
 
-/// The records with collections that were to be sharded of late. Where that met an obstacle, the next writes do not try it again.
+/// The records with collections that were to be sharded of late. Where that met an obstacle, the
+/// next writes do not try it again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecentAttempts(Arc<Mutex<VecDeque<(Address, u64)>>>);
 
@@ -124,7 +126,8 @@ impl RelationSide {
         or([not(bin_exists(&self.bin)), eq(size, 0)])
     }
 
-    /// Returns the keys of all records that have edges on this side. Memory for their keys, one scan.
+    /// Returns the keys of all records that have edges on this side. Memory for their keys, one
+    /// scan.
     ///
     /// # Errors
     /// As for [`keys_in`].
@@ -173,7 +176,8 @@ impl<S: RecordStore> OwnedEdges<'_, S> {
         Ok(state.shards > 0 || state.transition.is_some())
     }
 
-    /// Returns the attributes of an edge by its element, nil where there are none; `None` if there is no such edge.
+    /// Returns the attributes of an edge by its element, nil where there are none; `None` if there
+    /// is no such edge.
     pub(super) fn get_element(&self, element: &Value) -> Result<Option<Value>> {
         if self.side.has_attributes {
             return self.map()?.get(element);
@@ -225,7 +229,8 @@ impl<S: RecordStore> OwnedEdges<'_, S> {
         self.shards(|mut shards| shards.delete_owned()).map(drop)
     }
 
-    /// Moves a sharded collection back into its record, if nothing is in it. Returns whether nothing is in the collection, sharded or not.
+    /// Moves a sharded collection back into its record, if nothing is in it. Returns whether
+    /// nothing is in the collection, sharded or not.
     fn unshard_empty(&self) -> Result<bool> {
         if self.len()? > 0 {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! Reads of one side of a relation. A collection that is not sharded is read in its record, by one operation and without a handle; the
-//! handle is made where the record says that it is needed.
+//! Reads of one side of a relation. A collection that is not sharded is read in its record, by one
+//! operation and without a handle; the handle is made where the record says that it is needed.
 
 use std::borrow::Borrow;
 
@@ -55,7 +55,8 @@ impl<S: RecordStore> OwnedEdges<'_, S> {
         reader.page_after(self.owner, after, limit)
     }
 
-    /// Passes all edges to `each`, a page at a time, in the order of their keys. Returns how many there were.
+    /// Passes all edges to `each`, a page at a time, in the order of their keys. Returns how many
+    /// there were.
     pub(super) fn each_page(
         &self,
         mut each: impl FnMut(Vec<SideEdge>) -> Result<()>,
@@ -79,7 +80,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         self.side.at(self.store, owner)
     }
 
-    /// Returns the attributes of an edge, nil where there are none; `None` if there is no such edge.
+    /// Returns the attributes of an edge, nil where there are none; `None` if there is no such
+    /// edge.
     pub(super) fn get(&self, owner: &Key<'_>, other: &Key<'_>) -> Result<Option<Value>> {
         let element = element_of(other);
         let sharded = |owner: &Key<'_>| self.at(owner).get_element(&element_of(other));
@@ -172,7 +174,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         elements.into_iter().map(edge).collect()
     }
 
-    /// Returns the first `limit` keys of each of these records, in one batch; sharded ones are read one by one.
+    /// Returns the first `limit` keys of each of these records, in one batch; sharded ones are read
+    /// one by one.
     pub(super) fn first_keys_of_each(
         &self,
         owners: &[Key<'_>],
@@ -185,7 +188,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         Ok(keys.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    /// Returns for each of these records whether it has an edge to `other`, in one batch; `None`: there is no record.
+    /// Returns for each of these records whether it has an edge to `other`, in one batch; `None`:
+    /// there is no record.
     pub(super) fn each_has(
         &self,
         owners: &[Key<'_>],
@@ -232,7 +236,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         answered?.or_else(|()| ask_sharded(&owner).map(Some))
     }
 
-    /// Asks one thing of each of these records in a batch, and of records with sharded collections one by one.
+    /// Asks one thing of each of these records in a batch, and of records with sharded collections
+    /// one by one.
     pub(super) fn ask_each<T>(
         &self,
         owners: &[Key<'_>],
@@ -255,7 +260,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     }
 }
 
-/// The answer of a record. `Err`: the handle must be asked, which may not be done while records are shown.
+/// The answer of a record. `Err`: the handle must be asked, which may not be done while records are
+/// shown.
 type RecordAnswer<T> = std::result::Result<Option<T>, ()>;
 
 fn answered_by<T>(

@@ -22,7 +22,8 @@ pub struct SideStats {
     pub elements: u64,
     /// How many references 99 of 100 of these records have at most.
     pub elements_p99: u64,
-    /// The record with the most references, and how many; for [`SideForm::Reference`], the one that is most referred to.
+    /// The record with the most references, and how many; for [`SideForm::Reference`], the one that
+    /// is most referred to.
     pub largest: Option<(Key<'static>, u64)>,
     /// How many of the records have their references sharded.
     pub sharded: u64,
@@ -30,8 +31,9 @@ pub struct SideStats {
     pub record_bytes_max: u64,
     /// The size of the references, in bytes of the bins that hold them, shards included.
     pub element_bytes: u64,
-    /// How many references [`SideStats::element_bytes`] was measured of. It differs from [`SideStats::elements`] while others
-    /// write, and while a sharded collection changes its shards.
+    /// How many references [`SideStats::element_bytes`] was measured of. It differs from
+    /// [`SideStats::elements`] while others write, and while a sharded collection changes its
+    /// shards.
     pub elements_measured: u64,
     /// For [`SideForm::Reference`], records with a reference of a type that keys cannot have, such
     /// as a double: none of their references is counted.
@@ -98,8 +100,9 @@ impl Counts {
 }
 
 impl RelationDeclaration {
-    /// Counts the content of each side, in the order of [`RelationDeclaration::sides`]. A scan of the set of each side, two reads and one of
-    /// each shard for each record with sharded references; memory for a count a record.
+    /// Counts the content of each side, in the order of [`RelationDeclaration::sides`]. A scan of
+    /// the set of each side, two reads and one of each shard for each record with sharded
+    /// references; memory for a count a record.
     ///
     /// # Errors
     /// The errors of a scan.
@@ -110,9 +113,9 @@ impl RelationDeclaration {
             .collect()
     }
 
-    /// Returns the layout that suits the children of a [`RelationKind::OneToMany`], given the counts of its sides: the rules of
-    /// [`suggest_layout`]. `None` for other relations, and where there are no children. A scan of the children's set, where
-    /// they are records.
+    /// Returns the layout that suits the children of a [`RelationKind::OneToMany`], given the
+    /// counts of its sides: the rules of [`suggest_layout`]. `None` for other relations, and where
+    /// there are no children. A scan of the children's set, where they are records.
     ///
     /// # Errors
     /// The errors of a scan.
@@ -128,8 +131,8 @@ impl RelationDeclaration {
         Ok(Some(self.advice(store, stats)?.layout))
     }
 
-    /// The layout, with the figures that it follows from. Only children count: records that name a parent, or, where none
-    /// does, all records of their set but shards and marks of removal.
+    /// The layout, with the figures that it follows from. Only children count: records that name a
+    /// parent, or, where none does, all records of their set but shards and marks of removal.
     pub(super) fn advice<S: RecordStore>(
         &self,
         store: &S,

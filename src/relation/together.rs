@@ -1,4 +1,5 @@
-//! Writes of handles to records that are known beforehand: one group, as long as no collection among them is sharded.
+//! Writes of handles to records that are known beforehand: one group, as long as no collection
+//! among them is sharded.
 
 use super::address::{Address, element};
 use super::keys::element_of;
@@ -74,8 +75,8 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         self
     }
 
-    /// Deletes a record; refused if there is none, or if other relations have edges there. `is_asked`: whether the caller's
-    /// relation is one that the store would ask.
+    /// Deletes a record; refused if there is none, or if other relations have edges there.
+    /// `is_asked`: whether the caller's relation is one that the store would ask.
     pub(super) fn delete(records: &'a R, key: &'a Key<'a>, is_asked: bool) -> Self {
         let policy = if is_asked {
             patient().of_relation()
@@ -112,7 +113,8 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         (self.records, call)
     }
 
-    /// Returns how many elements the edit has changed, by its result; 1 for a record. Shards a collection that has grown too large.
+    /// Returns how many elements the edit has changed, by its result; 1 for a record. Shards a
+    /// collection that has grown too large.
     pub(super) fn finish<S: RecordStore<Records = R>>(
         &self,
         store: &S,
@@ -183,7 +185,8 @@ impl RelationSide {
         }
     }
 
-    /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.
+    /// Returns the edit that removes an edge from an unsharded collection; refused if there is no
+    /// record.
     pub(super) fn removing<'a, R: RecordSet>(
         &'a self,
         records: &'a R,
@@ -233,8 +236,9 @@ impl RelationSide {
             .of_unsharded()
     }
 
-    /// Returns whether the collection of a record is so large now, by what a write of it returned and the number of its elements,
-    /// that its shard policy shards it; not again at every write where that has just failed.
+    /// Returns whether the collection of a record is so large now, by what a write of it returned
+    /// and the number of its elements, that its shard policy shards it; not again at every write
+    /// where that has just failed.
     fn is_to_shard<R: RecordSet>(
         &self,
         records: &R,
@@ -258,8 +262,8 @@ impl RelationSide {
             return;
         }
         let element = added.element();
-        // The edges themselves are done: an obstacle is noted as a transition that was refused, and returned once a record
-        // is full.
+        // The edges themselves are done: an obstacle is noted as a transition that was refused, and
+        // returned once a record is full.
         let added_again = store.atomically(|store| self.at(store, owner).add_again(&element));
         if let Err(obstacle) = added_again {
             let (key, transition) = (owner.clone().into_owned(), ShardTransition::Activating);
@@ -274,8 +278,8 @@ impl RelationSide {
 }
 
 impl<S: RecordStore> OwnedEdges<'_, S> {
-    /// Adds an element that a collection has again, if it still has it: others may have removed it. Added by the handle, it
-    /// changes nothing but the shards.
+    /// Adds an element that a collection has again, if it still has it: others may have removed it.
+    /// Added by the handle, it changes nothing but the shards.
     fn add_again(&self, element: &Value) -> Result<()> {
         if let Some(attributes) = self.get_element(element)? {
             self.put_element(element.clone(), &attributes)?;
@@ -289,8 +293,9 @@ pub(super) fn refusing_list_policy() -> ListPolicy {
     ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true)
 }
 
-/// Makes edits as one group, and returns whether the edit `told` has changed something. `otherwise` makes the same writes and
-/// returns the same: for stores without groups, sharded collections, and records that are not as the edits need them.
+/// Makes edits as one group, and returns whether the edit `told` has changed something. `otherwise`
+/// makes the same writes and returns the same: for stores without groups, sharded collections, and
+/// records that are not as the edits need them.
 ///
 /// # Errors
 /// The errors of the group, and of `otherwise`.

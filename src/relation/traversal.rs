@@ -16,14 +16,16 @@ pub enum TraversalEnd {
     Complete,
     /// The caller has stopped it.
     Stopped,
-    /// The bound of records was reached, or a record has more edges than are followed, so there may be more.
+    /// The bound of records was reached, or a record has more edges than are followed, so there may
+    /// be more.
     Bounded,
 }
 
-/// Goes along edges from a record, breadth first, with one batch of reads for 512 records: friends of friends, shortest paths.
-/// From [`Neighbors::traverse`].
+/// Goes along edges from a record, breadth first, with one batch of reads for 512 records: friends
+/// of friends, shortest paths. From [`Neighbors::traverse`].
 ///
-/// Memory: the keys of the records that were seen, [`Traversal::records_max`] at most, and the edges of one batch.
+/// Memory: the keys of the records that were seen, [`Traversal::records_max`] at most, and the
+/// edges of one batch.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -68,12 +70,13 @@ impl<S: RecordStore> Traversal<'_, S> {
         depth_max: u32,
         /// Sets how many records are seen at most. Default: 100,000.
         records_max: usize,
-        /// Sets how many edges of one record are followed at most, the first ones in the order of their keys. Default: 10,000.
+        /// Sets how many edges of one record are followed at most, the first ones in the order of
+        /// their keys. Default: 10,000.
         edges_max: u64,
     }
 
-    /// Shows each record that can be reached to `each` once, with its distance and the record that led to it, the nearest first;
-    /// `each` may stop it.
+    /// Shows each record that can be reached to `each` once, with its distance and the record that
+    /// led to it, the nearest first; `each` may stop it.
     ///
     /// # Errors
     /// [`Error::Relation`](crate::Error::Relation) around the errors of a read.
@@ -118,8 +121,8 @@ impl<S: RecordStore> Traversal<'_, S> {
         Ok(ended)
     }
 
-    /// Returns the shortest way to a record, both ends included; `None`: there is none within the depth, and within the bounds of
-    /// records and edges. Stops at the depth at which it is found.
+    /// Returns the shortest way to a record, both ends included; `None`: there is none within the
+    /// depth, and within the bounds of records and edges. Stops at the depth at which it is found.
     ///
     /// # Errors
     /// As for [`Traversal::breadth_first`].
@@ -150,8 +153,9 @@ impl<S: RecordStore> Traversal<'_, S> {
         Ok(Some(path))
     }
 
-    /// Returns the `limit` records at distance two that most ways lead to, each with the number of ways, the most first: friends
-    /// of friends by common friends. One read and one batch for 512 neighbors.
+    /// Returns the `limit` records at distance two that most ways lead to, each with the number of
+    /// ways, the most first: friends of friends by common friends. One read and one batch for 512
+    /// neighbors.
     ///
     /// # Errors
     /// As for [`Traversal::breadth_first`].

@@ -1,4 +1,5 @@
-//! Deletes of records with their edges in stores that guard no relations, such as a cluster: edge by edge, and the record last.
+//! Deletes of records with their edges in stores that guard no relations, such as a cluster: edge
+//! by edge, and the record last.
 
 use super::audit::{ProgressObserver, RelationProgress};
 use super::edge_remover::has_edges;
@@ -14,11 +15,13 @@ pub(super) struct Unguarded<'a> {
 }
 
 impl Unguarded<'_> {
-    /// Deletes the record: `some` returns some of its edges, `remove` removes one at both ends, and `delete` deletes the rest, or
-    /// returns false where others have added edges since. Returns false if `observe`, which is called after each edge, has stopped it.
+    /// Deletes the record: `some` returns some of its edges, `remove` removes one at both ends, and
+    /// `delete` deletes the rest, or returns false where others have added edges since. Returns
+    /// false if `observe`, which is called after each edge, has stopped it.
     ///
     /// # Errors
-    /// [`Error::HasEdges`](crate::Error::HasEdges) by [`OnDelete::Restrict`]; the errors of the calls.
+    /// [`Error::HasEdges`](crate::Error::HasEdges) by [`OnDelete::Restrict`]; the errors of the
+    /// calls.
     pub(super) fn delete<E>(
         &self,
         some: impl Fn() -> Result<Vec<E>>,

@@ -29,7 +29,8 @@ pub(super) trait Derived: Send + 'static {
     /// Derives all of them: sources written before the first change that [`Derived::apply`] gets.
     fn build(&self, state: &UpdateState) -> Result<()>;
 
-    /// Derives anew what these changes concern. It gets a change again after a crash, so it must do no harm twice.
+    /// Derives anew what these changes concern. It gets a change again after a crash, so it must do
+    /// no harm twice.
     fn apply(&self, changes: &[Change], state: &UpdateState) -> Result<()>;
 
     /// Under which name it is declared, and subscribes.
@@ -43,8 +44,8 @@ pub(super) trait Derived: Send + 'static {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpdateProgress {
-    /// All changes up to this log sequence number have been applied; `None` until an updater has applied its first batch since
-    /// the store was opened.
+    /// All changes up to this log sequence number have been applied; `None` until an updater has
+    /// applied its first batch since the store was opened.
     pub applied: Option<Lsn>,
     /// Changes that were applied.
     pub changes: u64,
@@ -150,20 +151,21 @@ impl UpdateState {
     }
 }
 
-/// Keeps the records of a [`Joined`](super::Joined) or the copies of a [`Propagate`](super::Propagate) current. It consumes a
-/// durable subscription that has the relation's name, so it goes on after a crash where it was: changes it had applied and not
+/// Keeps the records of a [`Joined`](super::Joined) or the copies of a
+/// [`Propagate`](super::Propagate) current. It consumes a durable subscription that has the
+/// relation's name, so it goes on after a crash where it was: changes it had applied and not
 /// acknowledged, 512 changes at most, is looked at again, and found as it should be.
 ///
-/// A relation has one updater at a time. Apply the present changes by [`Updater::catch_up`], in a thread of
-/// yours, or let [`Updater::start`] do it in one of its own.
+/// A relation has one updater at a time. Apply the present changes by [`Updater::catch_up`], in a
+/// thread of yours, or let [`Updater::start`] do it in one of its own.
 pub struct Updater {
     namespace: Namespace,
     derived: Box<dyn Derived>,
     consumer: Consumer,
     state: Arc<UpdateState>,
     is_built: bool,
-    /// How many records had been written when all of them were made durable last; `None`: what an updater before this one has
-    /// written, and had not acknowledged, may not be durable.
+    /// How many records had been written when all of them were made durable last; `None`: what an
+    /// updater before this one has written, and had not acknowledged, may not be durable.
     durable: Option<u64>,
     /// Changes that could not be applied yet.
     pending: Option<ChangeBatch>,
@@ -205,8 +207,8 @@ impl Updater {
             changes.enable(set)?;
         }
         let mut is_built = declaration.declare_derived(namespace)?;
-        // Changes that came while they were not kept are not known: all is looked at, by the next updater if this one does not
-        // come to it.
+        // Changes that came while they were not kept are not known: all is looked at, by the next
+        // updater if this one does not come to it.
         if is_built && !resumes {
             declaration.store(namespace, false)?;
         }
@@ -233,19 +235,21 @@ impl Updater {
         self.state.progress()
     }
 
-    /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
+    /// Returns the records that could not be updated since the last call, at most a thousand, and
+    /// forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
         self.state.take_failures()
     }
 
-    /// Applies all changes up to now, in this thread. The first call looks at all records. One sync, since changes are applied
-    /// when they are durable.
+    /// Applies all changes up to now, in this thread. The first call looks at all records. One
+    /// sync, since changes are applied when they are durable.
     ///
     /// # Errors
-    /// The error that ended the updater, or one that may pass ([`Error::is_retryable`]): the next call goes on. [`Error::ChangesLost`] where
-    /// the changes were not kept until they were read: open another updater then, which looks at all records. Errors of single
-    /// records are counted, and returned by [`Updater::take_failures`].
+    /// The error that ended the updater, or one that may pass ([`Error::is_retryable`]): the next
+    /// call goes on. [`Error::ChangesLost`] where the changes were not kept until they were read:
+    /// open another updater then, which looks at all records. Errors of single records are counted,
+    /// and returned by [`Updater::take_failures`].
     pub fn catch_up(&mut self) -> Result<UpdateProgress> {
         let target = self.namespace.last_lsn();
         self.namespace.wait_durable(target)?;
@@ -345,8 +349,8 @@ impl Updater {
         Ok(())
     }
 
-    /// Acknowledges changes that were applied. A power failure must not keep the acknowledgement without the writes for
-    /// them, at whichever attempt.
+    /// Acknowledges changes that were applied. A power failure must not keep the acknowledgement
+    /// without the writes for them, at whichever attempt.
     fn acknowledge(&mut self, batch: &ChangeBatch) -> Result<()> {
         let written = self.progress().written;
         if self.durable != Some(written) {
@@ -369,7 +373,8 @@ impl Drop for NotedEnd<'_> {
     }
 }
 
-/// An [`Updater`] that runs in a thread of its own: [`Updater::start`]. Dropping this handle stops the thread.
+/// An [`Updater`] that runs in a thread of its own: [`Updater::start`]. Dropping this handle stops
+/// the thread.
 #[derive(Debug)]
 pub struct RunningUpdater {
     stop: Arc<AtomicBool>,
@@ -384,7 +389,8 @@ impl RunningUpdater {
         self.state.progress()
     }
 
-    /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
+    /// Returns the records that could not be updated since the last call, at most a thousand, and
+    /// forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
         self.state.take_failures()
@@ -417,7 +423,8 @@ impl Drop for RunningUpdater {
     }
 }
 
-/// Keeps why a record could not be updated, unless the error may pass or concerns all records: then it is returned.
+/// Keeps why a record could not be updated, unless the error may pass or concerns all records: then
+/// it is returned.
 pub(super) fn keep_failure(
     failures: &mut Vec<UpdateFailure>,
     key: &Key<'_>,

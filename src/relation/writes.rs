@@ -18,7 +18,8 @@ pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
     bins.iter().map(put).collect()
 }
 
-/// Returns the default policy, but for its time limit: writes to several records wait as long as transactions do.
+/// Returns the default policy, but for its time limit: writes to several records wait as long as
+/// transactions do.
 pub(super) fn patient() -> WritePolicy {
     WritePolicy::default().total_timeout(TransactionPolicy::default().total_timeout)
 }
@@ -40,7 +41,8 @@ pub(super) fn names(bin: &str, key: &Key<'_>) -> Expression {
     eq(named, element_of(key))
 }
 
-/// Refuses bins in which another relation than this one has references: it would not hear of the change.
+/// Refuses bins in which another relation than this one has references: it would not hear of the
+/// change.
 ///
 /// # Errors
 /// [`Error::OwnedBin`].
@@ -83,11 +85,11 @@ pub(super) fn delete_with<R: RecordSet>(
     }
 }
 
-/// Deletes a record of a relation by a policy. Returns whether there was one, for which the policy's filter held. `bin`: where the
-/// record refers to another one.
+/// Deletes a record of a relation by a policy. Returns whether there was one, for which the
+/// policy's filter held. `bin`: where the record refers to another one.
 ///
-/// Where a restart may bring the record back, it loses its bins before it is deleted: what returns belongs to nothing. A record
-/// that an earlier call has left without them is deleted, too.
+/// Where a restart may bring the record back, it loses its bins before it is deleted: what returns
+/// belongs to nothing. A record that an earlier call has left without them is deleted, too.
 pub(super) fn delete_member<R: RecordSet>(
     records: &R,
     deleting: &WritePolicy,

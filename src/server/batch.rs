@@ -30,7 +30,8 @@ use crate::{Digest, Expression};
 /// A chunk of answers is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// How many rows have the memory of their records prefetched together, before the first of them is executed.
+/// How many rows have the memory of their records prefetched together, before the first of them is
+/// executed.
 const FETCHED_AHEAD: usize = 32;
 
 /// How long a batch may take if its client does not say: Aerospike's.
@@ -131,8 +132,8 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Checks all rows of a message before the first is executed. An error is the code of the answer to the whole
-    /// message.
+    /// Checks all rows of a message before the first is executed. An error is the code of the
+    /// answer to the whole message.
     pub(crate) fn start(
         shared: &'a ServerShared,
         access: Access,
@@ -173,8 +174,8 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Executes some rows, up to one that must wait, and appends their answers to `out`. Returns false after the last
-    /// row. Callers then await [`Requests::synced`] and [`Requests::wait`].
+    /// Executes some rows, up to one that must wait, and appends their answers to `out`. Returns
+    /// false after the last row. Callers then await [`Requests::synced`] and [`Requests::wait`].
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> bool {
         let start = open_frame(out);
         let began = Instant::now();
@@ -244,7 +245,8 @@ impl<'a> Batch<'a> {
         true
     }
 
-    /// Prefetches the memory of the next rows' records; consecutive rows of one namespace are fetched together.
+    /// Prefetches the memory of the next rows' records; consecutive rows of one namespace are
+    /// fetched together.
     fn fetch_ahead(&self) {
         let mut ahead = self.rows;
         let rows = std::iter::from_fn(|| ahead.next()).take(FETCHED_AHEAD);
@@ -261,8 +263,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Returns the filter for all records, checked before the first of them is read. An invalid filter is an error: the
-/// code of the answer.
+/// Returns the filter for all records, checked before the first of them is read. An invalid filter
+/// is an error: the code of the answer.
 pub(crate) fn filter_of(fields: &Fields<'_>) -> Result<Option<Expression>, u8> {
     let Some(bytes) = fields.get(Field::Filter) else {
         return Ok(None);

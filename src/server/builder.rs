@@ -49,10 +49,11 @@ pub struct ServerBuilder {
 }
 
 impl Server {
-    /// A server of a store, on a free port of 127.0.0.1 unless [`ServerBuilder::listen`] says otherwise.
+    /// A server of a store, on a free port of 127.0.0.1 unless [`ServerBuilder::listen`] says
+    /// otherwise.
     ///
-    /// All namespaces that the store has when the server starts are served. They must hash keys as clients do, by
-    /// [`KeyHash::Ripemd160`](crate::record::KeyHash::Ripemd160).
+    /// All namespaces that the store has when the server starts are served. They must hash keys as
+    /// clients do, by [`KeyHash::Ripemd160`](crate::record::KeyHash::Ripemd160).
     ///
     /// ```
     /// use spikelet::{NamespaceConfig, Store};
@@ -130,7 +131,8 @@ impl ServerBuilder {
     }
 
     setters! { const
-        /// The most connections at once; more are closed as they come. Default: 15,000, Aerospike's.
+        /// The most connections at once; more are closed as they come. Default: 15,000,
+        /// Aerospike's.
         max_connections: usize,
         /// Closes connections that send no request for this long. Default: never, Aerospike's.
         idle_timeout: Option<Duration>,
@@ -141,13 +143,15 @@ impl ServerBuilder {
     setters! { in
         /// The name of the cluster, for clients that ask for one. Default: none.
         cluster_name(name: impl Into<String>) => cluster_name = Some(name.into()),
-        /// Behaves as Aerospike's Community Edition where that differs from this server, for tests of programs that are to run
-        /// on it: transactions and durable deletes are refused with code 25, records that were deleted are back after a restart,
-        /// and a list with a persisted index is refused in a namespace in memory, where version 8.1.2 dies of it. Operations on
-        /// what a query finds behave as ever. Writes come one after the other. Default: it does not.
+        /// Behaves as Aerospike's Community Edition where that differs from this server, for tests
+        /// of programs that are to run on it: transactions and durable deletes are refused with
+        /// code 25, records that were deleted are back after a restart, and a list with a persisted
+        /// index is refused in a namespace in memory, where version 8.1.2 dies of it. Operations on
+        /// what a query finds behave as ever. Writes come one after the other. Default: it does
+        /// not.
         like_ce() => like_ce = true,
-        /// Lets a server without [`ServerBuilder::security`] listen on an address that other machines
-        /// reach: each of them may read, change and delete all records. Default: refused.
+        /// Lets a server without [`ServerBuilder::security`] listen on an address that other
+        /// machines reach: each of them may read, change and delete all records. Default: refused.
         allow_remote_without_security() => allows_remote = true,
     }
 
@@ -158,18 +162,22 @@ impl ServerBuilder {
         self
     }
 
-    /// Reports this namespace as strongly consistent, since some clients ask before they use transactions. Nothing else
-    /// changes: transactions work in every namespace, and every read sees the latest write. Default: not reported.
+    /// Reports this namespace as strongly consistent, since some clients ask before they use
+    /// transactions. Nothing else changes: transactions work in every namespace, and every read
+    /// sees the latest write. Default: not reported.
     #[must_use]
     pub fn strong_consistency(mut self, namespace: impl Into<String>) -> Self {
         self.strongly_consistent.push(namespace.into());
         self
     }
 
-    /// Has every write of a client to these sets, or to any if none is named, keep its record for this long before it is executed, so
-    /// that clients meet `KEY_BUSY` (error 14) as on a busy cluster: a rehearsal. Writers of a record wait in order, as many as
-    /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long as their timeouts say. Reads and other records
-    /// do not wait; writers inside this process and queries in the background wait for a held record as for any writer. Default: nothing is kept.
+    /// Has every write of a client to these sets, or to any if none is named, keep its record for
+    /// this long before it is executed, so that clients meet `KEY_BUSY` (error 14) as on a busy
+    /// cluster: a rehearsal. Writers of a record wait in order, as many as
+    /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long
+    /// as their timeouts say. Reads and other records do not wait; writers inside this process and
+    /// queries in the background wait for a held record as for any writer. Default: nothing is
+    /// kept.
     #[must_use]
     pub fn hold_writes(mut self, time: Duration, sets: &[&str]) -> Self {
         self.hold = Some(HoldConfig {
@@ -180,10 +188,10 @@ impl ServerBuilder {
     }
 
     setters! {
-        /// Asks clients who they are, and lets each user do what its roles allow: [`SecurityOptions`].
-        /// The first user is `admin`, who may create others. Users and roles are kept with the first
-        /// namespace of the store, and count for all. Default: everybody may do everything, and the
-        /// server listens on this machine only.
+        /// Asks clients who they are, and lets each user do what its roles allow:
+        /// [`SecurityOptions`]. The first user is `admin`, who may create others. Users and roles
+        /// are kept with the first namespace of the store, and count for all. Default: everybody
+        /// may do everything, and the server listens on this machine only.
         security: SecurityOptions,
     }
 

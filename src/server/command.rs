@@ -106,7 +106,8 @@ impl RecordCommand<'_> {
         mode
     }
 
-    /// Takes results into the answer, each with the code of its operation; in rows of a batch all of them say "read".
+    /// Takes results into the answer, each with the code of its operation; in rows of a batch all
+    /// of them say "read".
     pub(crate) fn results<'r, 'o, 'b>(
         &'r self,
         reply: &'r mut MessageReply<'o, 'b>,
@@ -234,8 +235,8 @@ pub(crate) enum CommandRefusal {
 }
 
 impl CommandRefusal {
-    /// Whether another writer has come between a read and the write that relied on it. `was_there`: the read has met a
-    /// record.
+    /// Whether another writer has come between a read and the write that relied on it. `was_there`:
+    /// the read has met a record.
     pub(crate) fn has_come_late(&self, was_there: bool) -> bool {
         match self {
             Self::Refused(WriteRefusal { error, .. }) => match error {
@@ -288,8 +289,8 @@ pub(crate) fn found(metadata: &Metadata) -> AnswerHeader {
 }
 
 impl ServedNamespace {
-    /// Runs a write that may delete its record: the generation of its answer is 0 then. The Community Edition's namespace keeps
-    /// the version that there was.
+    /// Runs a write that may delete its record: the generation of its answer is 0 then. The
+    /// Community Edition's namespace keeps the version that there was.
     pub(crate) fn keeping_deleted(
         &self,
         digest: &Digest,

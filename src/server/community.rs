@@ -1,12 +1,15 @@
-//! A server that behaves as Aerospike's Community Edition where that differs from this one, for tests of clients.
+//! A server that behaves as Aerospike's Community Edition where that differs from this one, for
+//! tests of clients.
 //!
 //! * Requests of transactions, and durable deletes, are refused with code 25.
-//! * Deleted records are back after a restart, unless they were written again: that edition takes a deleted record
-//!   out of its index in memory, and leaves it on the device. Here a deleted version goes into a file beside the store, and
-//!   the next start writes it back.
-//! * Where the namespace is in memory, a list with a persisted index is refused with code 4: 8.1.2 dies of it.
+//! * Deleted records are back after a restart, unless they were written again: that edition takes a
+//!   deleted record out of its index in memory, and leaves it on the device. Here a deleted version
+//!   goes into a file beside the store, and the next start writes it back.
+//! * Where the namespace is in memory, a list with a persisted index is refused with code 4: 8.1.2
+//!   dies of it.
 //!
-//! Requests about single records and rows of batches behave so; operations on what a query finds do not.
+//! Requests about single records and rows of batches behave so; operations on what a query finds do
+//! not.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -30,7 +33,8 @@ use crate::record::RecordView;
 use crate::value::FLAG_PERSIST_INDEX;
 use crate::{Digest, Error, Namespace, Result};
 
-/// A version of a record that was deleted, as the file has it behind its length in bytes: `u32`, little-endian.
+/// A version of a record that was deleted, as the file has it behind its length in bytes: `u32`,
+/// little-endian.
 #[derive(Debug, Deserialize, Serialize)]
 struct DeletedVersion {
     digest: [u8; 20],
@@ -43,8 +47,8 @@ struct DeletedVersion {
 
 /// What a namespace that behaves as the Community Edition keeps.
 pub(crate) struct CommunityEdition {
-    /// The file of deleted versions; `None` where the namespace is in memory. Clients write under this lock, one after
-    /// the other.
+    /// The file of deleted versions; `None` where the namespace is in memory. Clients write under
+    /// this lock, one after the other.
     deleted: Option<Mutex<File>>,
 }
 
@@ -52,7 +56,8 @@ impl CommunityEdition {
     /// Brings back the records deleted before the restart. `dir` is the directory of the store.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the file of deleted versions cannot be read or written; errors of the writes.
+    /// [`Error::Parameter`] if the file of deleted versions cannot be read or written; errors of
+    /// the writes.
     pub(crate) fn start(namespace: &Namespace, dir: Option<&Path>) -> Result<Self> {
         let Some(dir) = dir else {
             return Ok(Self { deleted: None });
@@ -99,8 +104,8 @@ impl CommunityEdition {
         Ok(())
     }
 
-    /// Runs a write or delete, and keeps the version that there was if the record is gone afterwards: the generation of the
-    /// answer is 0 then.
+    /// Runs a write or delete, and keeps the version that there was if the record is gone
+    /// afterwards: the generation of the answer is 0 then.
     pub(crate) fn keeping_deleted<E: From<Error>>(
         &self,
         namespace: &Namespace,
@@ -133,7 +138,8 @@ impl CommunityEdition {
         Ok(answer)
     }
 
-    /// Refuses by a code a write with this header that asks for a durable delete and leaves a record without bins.
+    /// Refuses by a code a write with this header that asks for a durable delete and leaves a
+    /// record without bins.
     pub(crate) fn check_write(
         &self,
         head: &Head,

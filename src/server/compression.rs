@@ -24,8 +24,9 @@ const RATIO_MAX: usize = 1032;
 /// Room that is taken before anything has come out.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// Inflates the body of a compressed frame and returns the body of the message inside; `None` if it does not hold one.
-/// Memory grows with the inflated bytes, not with the announced size, and inflating stops beyond that size.
+/// Inflates the body of a compressed frame and returns the body of the message inside; `None` if it
+/// does not hold one. Memory grows with the inflated bytes, not with the announced size, and
+/// inflating stops beyond that size.
 pub(crate) fn inflate(body: &[u8]) -> Option<Vec<u8>> {
     let mut cursor = UnreadBytes(body);
     let announced = usize::try_from(cursor.u64()?).ok()?;

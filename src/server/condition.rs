@@ -32,8 +32,8 @@ pub(crate) struct IndexCondition {
 }
 
 impl IndexCondition {
-    /// The condition of a query on `set`; `None` if it has none. Otherwise the code of the answer: 4 for a malformed one,
-    /// 201 without such an index, 203 for one that is being built.
+    /// The condition of a query on `set`; `None` if it has none. Otherwise the code of the answer:
+    /// 4 for a malformed one, 201 without such an index, 203 for one that is being built.
     pub(crate) fn of(
         fields: &Fields<'_>,
         namespace: &Namespace,

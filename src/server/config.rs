@@ -9,8 +9,9 @@
 //! }
 //! ```
 //!
-//! Parameters that [`ServerConfig::apply`] does not know have no effect. [`ServerConfig::ignored`] lists the parameters of contexts in
-//! [`PASSED_OVER`], which have no meaning for a store of one node; [`ServerConfig::unknown`] lists the rest.
+//! Parameters that [`ServerConfig::apply`] does not know have no effect. [`ServerConfig::ignored`]
+//! lists the parameters of contexts in [`PASSED_OVER`], which have no meaning for a store of one
+//! node; [`ServerConfig::unknown`] lists the rest.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -18,8 +19,8 @@ use std::time::Duration;
 use crate::record::KeyHash;
 use crate::{Durability, Error, NamespaceConfig, Result};
 
-/// Parts of the file that are about what one node in one process does not have, or does by itself: contexts, with parameters or
-/// contexts of theirs.
+/// Parts of the file that are about what one node in one process does not have, or does by itself:
+/// contexts, with parameters or contexts of theirs.
 const PASSED_OVER: &str = "\
 network.: fabric heartbeat info admin
 : logging mod-lua
@@ -34,8 +35,8 @@ namespace.storage-engine.: stop-writes-used-pct stop-writes-avail-pct";
 /// Aerospike's default.
 const TRANSACTION_PENDING_LIMIT: usize = 20;
 
-/// `max_waiters` for a `transaction-pending-limit`. Aerospike refuses when more than its limit wait already, so one more may
-/// wait than it says; 0 is no limit.
+/// `max_waiters` for a `transaction-pending-limit`. Aerospike refuses when more than its limit wait
+/// already, so one more may wait than it says; 0 is no limit.
 const fn max_waiters(pending_limit: usize) -> usize {
     match pending_limit {
         0 => usize::MAX,
@@ -43,8 +44,8 @@ const fn max_waiters(pending_limit: usize) -> usize {
     }
 }
 
-/// Returns the `transaction-pending-limit` for `max_waiters`. A queue of 0 or 1 has no such limit and is reported as 1,
-/// the shortest.
+/// Returns the `transaction-pending-limit` for `max_waiters`. A queue of 0 or 1 has no such limit
+/// and is reported as 1, the shortest.
 pub(crate) fn pending_limit(max_waiters: usize) -> usize {
     match max_waiters {
         usize::MAX => 0,
@@ -68,8 +69,8 @@ pub struct ServerConfig {
     pub idle_timeout: Option<Duration>,
     /// The most rows of one batch; 0: no limit.
     pub max_batch_rows: u32,
-    /// The namespaces, which hash keys as clients do. Files and devices that are named are counted, and are kept in the
-    /// store's directory.
+    /// The namespaces, which hash keys as clients do. Files and devices that are named are counted,
+    /// and are kept in the store's directory.
     pub namespaces: Vec<NamespaceConfig>,
     /// Namespaces in which nothing may expire.
     pub no_expiry: Vec<String>,
@@ -89,7 +90,8 @@ impl ServerConfig {
     /// Reads the text of a configuration file.
     ///
     /// # Errors
-    /// [`Error::Parameter`], with the line, for text that cannot be parsed or a value that its parameter cannot have.
+    /// [`Error::Parameter`], with the line, for text that cannot be parsed or a value that its
+    /// parameter cannot have.
     pub fn parse(text: &str) -> Result<Self> {
         let mut config = Self {
             host: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -125,8 +127,9 @@ impl ServerConfig {
         Ok(config)
     }
 
-    /// A namespace as clients expect it: with RIPEMD-160 for digests, which they compute, and Aerospike's limit of writers that
-    /// wait for a record (its `transaction-pending-limit` of 20 lets 21 wait). All else is as in [`NamespaceConfig::new`].
+    /// A namespace as clients expect it: with RIPEMD-160 for digests, which they compute, and
+    /// Aerospike's limit of writers that wait for a record (its `transaction-pending-limit` of 20
+    /// lets 21 wait). All else is as in [`NamespaceConfig::new`].
     #[must_use]
     pub fn namespace_of(name: &str) -> NamespaceConfig {
         let mut namespace = NamespaceConfig::new(name);
@@ -217,8 +220,8 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// Applies a parameter that has an effect; false for another. A parameter of a namespace changes the last namespace that
-    /// was begun.
+    /// Applies a parameter that has an effect; false for another. A parameter of a namespace
+    /// changes the last namespace that was begun.
     fn apply(&mut self, path: &str, value: &str) -> std::result::Result<bool, String> {
         match path {
             "network.service.address" => {

@@ -1,4 +1,5 @@
-//! One client's connection: requests are read, executed and answered in their order, on the connection's own task.
+//! One client's connection: requests are read, executed and answered in their order, on the
+//! connection's own task.
 
 mod messages;
 
@@ -67,7 +68,8 @@ struct Connection<'s> {
     read: usize,
     outbox: ResponseBuffer<'s>,
     memory: ConnectionShare<'s>,
-    /// Ends when the server stops. Kept over all requests, since a new one for each would cost two locks.
+    /// Ends when the server stops. Kept over all requests, since a new one for each would cost two
+    /// locks.
     stopped: Pin<Box<dyn Future<Output = ()> + Send + 's>>,
 }
 
@@ -152,8 +154,8 @@ impl Connection<'_> {
         Ok(whole.then_some(frame))
     }
 
-    /// Drops executed requests and makes room for more: twice the bytes of the message that have arrived, not the
-    /// length that its header announces.
+    /// Drops executed requests and makes room for more: twice the bytes of the message that have
+    /// arrived, not the length that its header announces.
     fn make_room(&mut self) -> Result<(), Closed> {
         self.inbox.drain(..self.read);
         self.read = 0;
@@ -200,8 +202,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for more of a request, until the buffer is full or the request is there. A client that sends a byte now and
-    /// then stalls like one that sends nothing.
+    /// Waits for more of a request, until the buffer is full or the request is there. A client that
+    /// sends a byte now and then stalls like one that sends nothing.
     async fn receive_rest(&mut self) -> Result<usize, Closed> {
         let from = self.inbox.len();
         let stopped = self.shared.told_to_stop();
@@ -304,8 +306,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Answers a message on a thread for blocking work: some info commands visit all records, and security messages hash
-    /// passwords and store changes.
+    /// Answers a message on a thread for blocking work: some info commands visit all records, and
+    /// security messages hash passwords and store changes.
     async fn run_blocking(
         &mut self,
         kind: FrameKind,

@@ -1,4 +1,5 @@
-//! Counters, which only rise, and gauges; requests by kind and outcome, and how long they took; queries by kind and end.
+//! Counters, which only rise, and gauges; requests by kind and outcome, and how long they took;
+//! queries by kind and end.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -95,7 +96,8 @@ pub(crate) struct Gauge(Counted);
 pub(crate) type Counted = Arc<()>;
 
 impl Gauge {
-    /// Counts one more, unless there are `most`. Of two at one moment, both may be refused the last place.
+    /// Counts one more, unless there are `most`. Of two at one moment, both may be refused the last
+    /// place.
     pub(crate) fn enter(&self, most: u64) -> Option<Counted> {
         let counted = Arc::clone(&self.0);
         (self.get() <= most).then_some(counted)
@@ -240,8 +242,8 @@ impl RequestCounters {
         }
     }
 
-    /// Adds all counts by outcome, by their names. A kind of request has the outcomes that Aerospike
-    /// counts; one that it does not count apart is an error.
+    /// Adds all counts by outcome, by their names. A kind of request has the outcomes that
+    /// Aerospike counts; one that it does not count apart is an error.
     pub(crate) fn add_outcomes_to(&self, pairs: &mut Pairs) {
         // A write that found nothing has failed.
         let (of_writes, of_looks) = (

@@ -12,7 +12,8 @@ use crate::engine::{DigestAddress, WriteRefusal};
 use crate::value::ParticleType;
 
 impl RecordCommand<'_> {
-    /// Executes the request and appends its answer, without a frame, to `out`. Returns the answer's code, which is not counted yet.
+    /// Executes the request and appends its answer, without a frame, to `out`. Returns the answer's
+    /// code, which is not counted yet.
     pub(crate) fn execute(&self, out: &mut ResponseBuffer<'_>) -> u8 {
         let mut reply = MessageReply::begin(out);
         let answer = self.answer(&mut reply);

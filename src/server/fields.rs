@@ -58,8 +58,8 @@ pub(crate) enum Field {
 /// The shortest field: its size and type.
 const FIELD_BYTES_MIN: usize = 5;
 
-/// The fields of a message, checked: none reaches beyond its end. A look-up visits the fields up to the one it wants;
-/// messages have a handful.
+/// The fields of a message, checked: none reaches beyond its end. A look-up visits the fields up to
+/// the one it wants; messages have a handful.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
@@ -134,8 +134,8 @@ const fn bit_of(number: u8) -> u64 {
     }
 }
 
-/// Returns type and data of the next field. The rows of a batch end with the message even if their field announces a
-/// greater size: some clients count more bytes than they send.
+/// Returns type and data of the next field. The rows of a batch end with the message even if their
+/// field announces a greater size: some clients count more bytes than they send.
 fn next<'a>(cursor: &mut UnreadBytes<'a>) -> Option<(u8, &'a [u8])> {
     let mut size = cursor.u32()? as usize;
     let kind = cursor.0.first()?;

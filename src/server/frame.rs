@@ -12,7 +12,8 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 8;
 /// The longest message: Aerospike's limit.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 128 << 20;
 
-/// The longest text of info commands, and the longest security message. Real ones have a few hundred bytes.
+/// The longest text of info commands, and the longest security message. Real ones have a few
+/// hundred bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
 const VERSION: u8 = 2;
@@ -87,15 +88,16 @@ impl Frame {
     }
 }
 
-/// Begins a frame at the end of `out`. Bytes that are appended until [`close_frame`] are its body. Returns the frame's
-/// offset.
+/// Begins a frame at the end of `out`. Bytes that are appended until [`close_frame`] are its body.
+/// Returns the frame's offset.
 pub(crate) fn open_frame(out: &mut Vec<u8>) -> usize {
     let at = out.len();
     out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
     at
 }
 
-/// Ends a frame of messages that was begun at `at`, or takes it back if it has none. Returns its length.
+/// Ends a frame of messages that was begun at `at`, or takes it back if it has none. Returns its
+/// length.
 pub(crate) fn close_messages(out: &mut Vec<u8>, at: usize) -> usize {
     if out.len() <= at + FRAME_HEADER_BYTES {
         out.truncate(at);

@@ -78,8 +78,8 @@ impl CalledRecord for PlainRecord<'_> {
 }
 
 impl RecordFunction<'_> {
-    /// Calls the function, and writes its change to the record: all of it or nothing. If another writer has come
-    /// between, calls it again for the record as that has left it.
+    /// Calls the function, and writes its change to the record: all of it or nothing. If another
+    /// writer has come between, calls it again for the record as that has left it.
     pub(crate) fn apply(
         &self,
         called: &mut impl CalledRecord,
@@ -103,7 +103,8 @@ impl RecordFunction<'_> {
                 FunctionChange::Remove => FunctionEffect::Delete,
                 FunctionChange::Write { .. } => FunctionEffect::Write,
             };
-            // Encode the value before the write: a call whose value cannot be sent has changed nothing.
+            // Encode the value before the write: a call whose value cannot be sent has changed
+            // nothing.
             let mut value = Vec::new();
             let kind = write_answer(&result, &mut value).map_err(Error::from)?;
             reserve(value.len() + VALUE_HEAD_BYTES)

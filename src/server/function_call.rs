@@ -35,8 +35,9 @@ pub(crate) struct RecordInput {
 /// The value that a function returned, and its change to the record; or the text for the client.
 pub(crate) type FunctionResult = Result<(Value, FunctionChange), String>;
 
-/// A stream under way: filters, maps, aggregation and reduction of one query. Takes a record, or `None` at the end, and the
-/// time until which it may run; returns the values that come out, or the text for the client.
+/// A stream under way: filters, maps, aggregation and reduction of one query. Takes a record, or
+/// `None` at the end, and the time until which it may run; returns the values that come out, or the
+/// text for the client.
 pub(crate) type Stream =
     Box<dyn Fn(Option<RecordInput>, Instant) -> Result<Vec<Value>, String> + Send>;
 

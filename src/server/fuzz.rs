@@ -1,4 +1,5 @@
-//! Entry points for fuzz targets: they handle a client's bytes as a connection would, without a socket.
+//! Entry points for fuzz targets: they handle a client's bytes as a connection would, without a
+//! socket.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -44,8 +45,8 @@ impl FuzzTarget {
         })
     }
 
-    /// Takes frames off the front of `bytes` while they are whole. Returns how many messages about records there were,
-    /// plain or compressed.
+    /// Takes frames off the front of `bytes` while they are whole. Returns how many messages about
+    /// records there were, plain or compressed.
     #[must_use]
     pub fn frames(bytes: &[u8]) -> usize {
         let mut rest = bytes;
@@ -97,7 +98,8 @@ impl FuzzTarget {
         out
     }
 
-    /// Executes a message. Returns the bodies of the answer's messages, without frames; `None` if it is malformed.
+    /// Executes a message. Returns the bodies of the answer's messages, without frames; `None` if
+    /// it is malformed.
     #[must_use]
     pub fn execute(&self, body: &[u8]) -> Option<Vec<u8>> {
         let message = Message::parse(body)?;

@@ -1,4 +1,5 @@
-//! Secondary indexes under Aerospike's names, and indexes that were declared for namespaces this server does not have.
+//! Secondary indexes under Aerospike's names, and indexes that were declared for namespaces this
+//! server does not have.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ pub(crate) fn type_of_name(name: &str) -> Option<IndexType> {
     }
 }
 
-/// The one component of an index that clients can ask by. Values of a component without a type are of all of them.
+/// The one component of an index that clients can ask by. Values of a component without a type are
+/// of all of them.
 pub(crate) fn component_of(definition: &IndexDefinition) -> Option<&IndexComponent> {
     let [one] = definition.components.as_slice() else {
         return None;
@@ -91,8 +93,9 @@ impl Builds {
 /// The most indexes of namespaces that this server does not have. Further ones are not kept.
 const ELSEWHERE_MAX: usize = 4096;
 
-/// Indexes of namespaces that this server does not have, by namespace and name, each with its set. In Aerospike a declaration
-/// holds in the whole cluster, and an index takes a name there even if no node has its namespace. They hold nothing.
+/// Indexes of namespaces that this server does not have, by namespace and name, each with its set.
+/// In Aerospike a declaration holds in the whole cluster, and an index takes a name there even if
+/// no node has its namespace. They hold nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere(Mutex<BTreeMap<[String; 2], (String, IndexDefinition)>>);
 

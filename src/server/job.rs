@@ -161,8 +161,8 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Begins a job; `None` if one of this number is remembered. 0 is no number. Of the jobs that have ended, `max_done` are
-    /// remembered.
+    /// Begins a job; `None` if one of this number is remembered. 0 is no number. Of the jobs that
+    /// have ended, `max_done` are remembered.
     pub(crate) fn begin(&self, facts: JobFacts, max_done: u64) -> Option<Arc<Job>> {
         let mut known = self.known.lock();
         if facts.id != 0 && known.iter().any(|job| job.facts.id == facts.id) {

@@ -29,7 +29,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long ending waits, after that, for what blocks a thread.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often open transactions are checked for a deadline that has passed, and builds of indexes for their end.
+/// How often open transactions are checked for a deadline that has passed, and builds of indexes
+/// for their end.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the process has no more files to open.
@@ -149,7 +150,8 @@ impl ServerHandle {
         self.shared.counters.open.get()
     }
 
-    /// Returns a count of the open connections for [`MonitorBuilder::connections`](crate::monitor::MonitorBuilder::connections).
+    /// Returns a count of the open connections for
+    /// [`MonitorBuilder::connections`](crate::monitor::MonitorBuilder::connections).
     #[cfg(feature = "monitor")]
     pub fn connection_count(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
@@ -176,8 +178,8 @@ impl ServerHandle {
         }
     }
 
-    /// Stops the server: no more connections, no more requests. Requests that are being executed are answered, if that
-    /// takes no longer than 5 s. The store stays open.
+    /// Stops the server: no more connections, no more requests. Requests that are being executed
+    /// are answered, if that takes no longer than 5 s. The store stays open.
     pub fn stop(self) {
         drop(self);
     }
@@ -197,7 +199,8 @@ impl Drop for ServerHandle {
         };
         self.metrics = None;
         self.shared.close();
-        // On a thread of its own, since the caller may be one of another runtime, which must not be blocked by ours.
+        // On a thread of its own, since the caller may be one of another runtime, which must not be
+        // blocked by ours.
         let wait = move || {
             let all_ended = async { tokio::time::timeout(STOP_TIMEOUT, ended.recv()).await };
             if runtime.block_on(all_ended).is_err() {
@@ -210,8 +213,8 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Rolls back transactions that have passed their deadline (a request that meets one of their records does so, too), and
-/// notes how builds of indexes end.
+/// Rolls back transactions that have passed their deadline (a request that meets one of their
+/// records does so, too), and notes how builds of indexes end.
 async fn watch(shared: Arc<ServerShared>) {
     let mut ticks = tokio::time::interval(WATCH_PERIOD);
     loop {
@@ -236,7 +239,8 @@ async fn accept(
         };
         match accepted {
             Ok((stream, _)) => open(&shared, (stream, &acceptor), &alive),
-            // The client is gone already, or there are no more files to open: others must close first.
+            // The client is gone already, or there are no more files to open: others must close
+            // first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -1,4 +1,5 @@
-//! The server without the feature `lua`: modules are kept and listed, and a call of a function is refused.
+//! The server without the feature `lua`: modules are kept and listed, and a call of a function is
+//! refused.
 
 use std::time::Instant;
 

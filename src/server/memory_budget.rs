@@ -1,5 +1,5 @@
-//! Memory for large messages and answers, shared by all connections. The protocol bounds the share of one connection;
-//! this budget bounds the sum.
+//! Memory for large messages and answers, shared by all connections. The protocol bounds the share
+//! of one connection; this budget bounds the sum.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,8 +9,8 @@ pub(crate) const BUDGET_BYTES: usize = 1 << 30;
 /// A connection's buffer up to this size is not charged to the budget.
 pub(crate) const FREE_BYTES: usize = 64 << 10;
 
-/// A buffer may take this part of what all others leave. So there is always room for smaller messages beside the large ones,
-/// even beside messages that never end.
+/// A buffer may take this part of what all others leave. So there is always room for smaller
+/// messages beside the large ones, even beside messages that never end.
 const PART_OF_REST: usize = 4;
 
 /// The budget has no memory for an addition to a message.
@@ -45,7 +45,8 @@ impl MemoryBudget {
 }
 
 impl ConnectionShare<'_> {
-    /// Changes the share to cover a buffer of `buffer_bytes`. Changes nothing if the budget does not allow it.
+    /// Changes the share to cover a buffer of `buffer_bytes`. Changes nothing if the budget does
+    /// not allow it.
     pub(crate) fn resize(&mut self, buffer_bytes: usize) -> Result<(), NoRoom> {
         let wanted = if buffer_bytes <= FREE_BYTES {
             0

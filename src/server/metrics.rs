@@ -1,7 +1,8 @@
 //! Metrics as text in Prometheus' form, over HTTP.
 //!
-//! Values that Aerospike's exporter knows have its names (`aerospike_namespace_*`, `aerospike_node_stats_*`,
-//! `aerospike_sets_*`, `aerospike_latencies_*`), so that its dashboards work. Other names begin with `spikelet_`.
+//! Values that Aerospike's exporter knows have its names (`aerospike_namespace_*`,
+//! `aerospike_node_stats_*`, `aerospike_sets_*`, `aerospike_latencies_*`), so that its dashboards
+//! work. Other names begin with `spikelet_`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

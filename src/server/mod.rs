@@ -1,17 +1,23 @@
 //! The Aerospike wire protocol: unmodified Aerospike clients connect to a [`Store`] and work.
 //!
-//! [`Server`] says how to start one inside a program; the program `spikelet` has the command `serve`.
+//! [`Server`] says how to start one inside a program; the program `spikelet` has the command
+//! `serve`.
 
-// * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
-//   `compression`: the same, compressed. `reply`, `result_code`, `particle`, `response_buffer`: answers, put
-//   together.
-// * `operation`, `command`, `execute`: one request about one record. `transaction`: several as one. `batch`: many in one message. `query`, `background`, `job`:
-//   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
+// * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that
+//   cannot be wrong. `compression`: the same, compressed. `reply`, `result_code`, `particle`,
+//   `response_buffer`: answers, put together.
+// * `operation`, `command`, `execute`: one request about one record. `transaction`: several as one.
+//   `batch`: many in one message. `query`, `background`, `job`: partitions, and operations on all
+//   records of a set. `index`, `condition`: what queries ask by.
 // * `info`: questions and commands as text. `config`: Aerospike's configuration file.
-// * `function`, `function_call`: user-defined functions of records. `modules`: their texts. `lua`: running them.
+// * `function`, `function_call`: user-defined functions of records. `modules`: their texts. `lua`:
+//   running them.
 // * `security`: users, roles, and the checks of all requests.
-// * `shared`, `served`: what connections share, and a namespace of it. `counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
-// * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `stream`: plain or encrypted. `connection`: one client. `builder`: how a server is started. `listener`: accepting and stopping.
+// * `shared`, `served`: what connections share, and a namespace of it. `counters`, `metrics`: what
+//   has happened. `memory_budget`: memory for large messages.
+// * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs.
+//   `stream`: plain or encrypted. `connection`: one client. `builder`: how a server is started.
+//   `listener`: accepting and stopping.
 //
 // It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
 

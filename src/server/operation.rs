@@ -53,8 +53,8 @@ pub(crate) fn bin_name(name: &[u8]) -> Result<BinName> {
         .ok_or_else(|| Error::BinName(String::from_utf8_lossy(name).into_owned().into()))
 }
 
-/// The type of an operation's value, if the value can be of it: sizes are a question of the request (code 4), contents are
-/// judged when they are written.
+/// The type of an operation's value, if the value can be of it: sizes are a question of the request
+/// (code 4), contents are judged when they are written.
 fn value_type(op: &WireOp<'_>) -> Result<ParticleType> {
     let kind = ParticleType::from_number(op.kind);
     let kind = kind.and_then(|kind| check_wire_scalar(kind, op.value).map(|()| kind));

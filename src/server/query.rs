@@ -36,10 +36,12 @@ use crate::{Digest, Expression, Namespace};
 /// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The most entries of an index that a query passes over between two checks of the client; 256 partitions are as much.
+/// The most entries of an index that a query passes over between two checks of the client; 256
+/// partitions are as much.
 const CHUNK_ENTRIES: usize = 64 << 10;
 
-/// How long records go through the stream of a function, or are changed, between two looks at the client.
+/// How long records go through the stream of a function, or are changed, between two looks at the
+/// client.
 const CHUNK_TIME: Duration = Duration::from_millis(100);
 
 /// How many records are read between two looks at the clock.
@@ -91,8 +93,8 @@ pub(crate) enum QueryStep {
     Done,
 }
 
-/// True: the record is done. False: it is gone, not asked for, or not readable as it was asked for. An error is the code
-/// with which the query ends.
+/// True: the record is done. False: it is gone, not asked for, or not readable as it was asked for.
+/// An error is the code with which the query ends.
 type Visited = Result<bool, u8>;
 
 impl WireQuery {
@@ -104,7 +106,8 @@ impl WireQuery {
     /// Appends some records to `out`, or the values of a function's stream.
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
         match &self.work {
-            // A function may take long: another thread serves the connections of this one meanwhile.
+            // A function may take long: another thread serves the connections of this one
+            // meanwhile.
             QueryWork::Stream(_) => block_in_place(|| self.advance(out)),
             QueryWork::Project(..) | QueryWork::Change(_) => self.advance(out),
         }
@@ -303,7 +306,8 @@ impl MetRecords {
         false
     }
 
-    /// Lends the record that the query has met, with the name of its set; `None` if it is gone, damaged, or filtered out.
+    /// Lends the record that the query has met, with the name of its set; `None` if it is gone,
+    /// damaged, or filtered out.
     fn lend<R>(
         &mut self,
         digest: &Digest,

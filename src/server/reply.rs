@@ -17,7 +17,8 @@ use crate::{Error, Result};
 /// The longest answer: a little less than the longest message, so that heads and frame fit.
 const ANSWER_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 10);
 
-/// The most bytes before a value: size, code, type, name, and the head of GeoJSON or a number's eight bytes.
+/// The most bytes before a value: size, code, type, name, and the head of GeoJSON or a number's
+/// eight bytes.
 const OP_HEAD_BYTES_MAX: usize = 40;
 
 /// The header of an answer.
@@ -43,7 +44,8 @@ impl AnswerHeader {
         }
     }
 
-    /// Appends an answer with a code alone, for this row of a batch; 0: of a single request. Returns the code.
+    /// Appends an answer with a code alone, for this row of a batch; 0: of a single request.
+    /// Returns the code.
     pub(crate) fn refuse_row(row: u32, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
         let answer = Self::code(code);
         Self { row, ..answer }.write(out);
@@ -92,8 +94,8 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         }
     }
 
-    /// Adds a field. All fields come before the first operation. For a large field, callers ask [`MessageReply::reserve`]
-    /// first.
+    /// Adds a field. All fields come before the first operation. For a large field, callers ask
+    /// [`MessageReply::reserve`] first.
     pub(crate) fn field(&mut self, field: Field, data: &[u8]) {
         debug_assert_eq!(self.ops, 0);
         write_field(self.out, field as u8, data);
@@ -108,8 +110,8 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     /// Adds the value of a bin, or the result of an operation, from its stored form.
     ///
     /// # Errors
-    /// [`Error::RecordTooBig`] if the message would be longer than a message may be (many operations can ask for the same
-    /// large bin), or if the outbox refuses the room.
+    /// [`Error::RecordTooBig`] if the message would be longer than a message may be (many
+    /// operations can ask for the same large bin), or if the outbox refuses the room.
     pub(crate) fn op(
         &mut self,
         code: u8,
@@ -156,7 +158,8 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         bins.try_for_each(|bin| self.bin(bin.name, bin.kind, bin.value))
     }
 
-    /// Adds the bins of a record that have these names, and, if the mode asks for them, those that it does not have.
+    /// Adds the bins of a record that have these names, and, if the mode asks for them, those that
+    /// it does not have.
     ///
     /// # Errors
     /// As for [`MessageReply::op`]; that of a name.
@@ -209,7 +212,8 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     }
 }
 
-/// Takes results into an answer, in the order of the operations: copied from the record's bytes to the client's without decoding.
+/// Takes results into an answer, in the order of the operations: copied from the record's bytes to
+/// the client's without decoding.
 pub(crate) struct WireResults<'r, 'o, 'b> {
     reply: &'r mut MessageReply<'o, 'b>,
     /// The operations that have no results yet, if the answer names each operation's code.

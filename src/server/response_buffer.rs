@@ -13,7 +13,8 @@ const KEPT_BYTES: usize = 128 << 10;
 /// The room that a large answer keeps for heads and fields.
 const HEADROOM_BYTES: usize = 4 << 10;
 
-/// The buffer of a connection's answers. Callers `reserve` room before they add bytes whose number a client controls.
+/// The buffer of a connection's answers. Callers `reserve` room before they add bytes whose number
+/// a client controls.
 pub(crate) struct ResponseBuffer<'b> {
     bytes: Vec<u8>,
     memory: ConnectionShare<'b>,

@@ -11,7 +11,8 @@ use super::lua::Functions;
 use super::transaction::table::Transactions;
 use crate::Namespace;
 
-/// Which writes keep their record, and for how long, so that clients meet queues and `KEY_BUSY` as on a cluster that is busy.
+/// Which writes keep their record, and for how long, so that clients meet queues and `KEY_BUSY` as
+/// on a cluster that is busy.
 #[derive(Clone, Debug)]
 pub(crate) struct HoldConfig {
     pub(crate) time: Duration,

@@ -36,7 +36,8 @@ pub(crate) const TURN: Duration = Duration::from_millis(2);
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
 pub(crate) struct LiveLimits {
     pub(crate) max_connections: AtomicU64,
-    /// 0: connections may be silent as long as they like. They take it over with their next request.
+    /// 0: connections may be silent as long as they like. They take it over with their next
+    /// request.
     pub(crate) idle_timeout_ms: AtomicU64,
     /// The most rows of a batch; 0: as many as fit.
     pub(crate) max_batch_rows: AtomicU64,
@@ -140,7 +141,8 @@ impl ServerShared {
             .map_err(|error| Error::parameter(format!("no random numbers: {error}")))?;
         Ok(Self {
             namespaces: namespaces?,
-            // Real nodes take it from their port and network card; clients ask that it is stable and not another's.
+            // Real nodes take it from their port and network card; clients ask that it is stable
+            // and not another's.
             node: format!("BB9{:012X}", seed & 0xffff_ffff_ffff),
             cluster_name: options.cluster_name.clone(),
             cluster_key: seed.rotate_left(17),

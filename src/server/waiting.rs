@@ -1,7 +1,8 @@
-//! Writes that wait without a thread: for their record, for space, and where the server holds writes.
+//! Writes that wait without a thread: for their record, for space, and where the server holds
+//! writes.
 //!
-//! A connection's task makes every write inside an [`Attempt`]. A write that would have to wait has changed nothing; its task
-//! waits, within the client's limit of time, and makes it again.
+//! A connection's task makes every write inside an [`Attempt`]. A write that would have to wait has
+//! changed nothing; its task waits, within the client's limit of time, and makes it again.
 
 use std::time::{Duration, Instant};
 
@@ -47,8 +48,9 @@ impl<'s> Requests<'s> {
         }
     }
 
-    /// Makes a request and appends its answer, without a frame, to `out`. Returns the code, which is not counted yet;
-    /// `None`: it must wait and be made again, or the ones before it must be synced. Bytes that were appended mean nothing then.
+    /// Makes a request and appends its answer, without a frame, to `out`. Returns the code, which
+    /// is not counted yet; `None`: it must wait and be made again, or the ones before it must be
+    /// synced. Bytes that were appended mean nothing then.
     pub(crate) fn make(
         &mut self,
         (access, served): (&mut Access, &'s ServedNamespace),
@@ -108,7 +110,8 @@ impl<'s> Requests<'s> {
         self.write.as_mut().filter(|write| write.must_wait())
     }
 
-    /// Leaves the queue of the next request's record: while answers are synced and sent, no record waits.
+    /// Leaves the queue of the next request's record: while answers are synced and sent, no record
+    /// waits.
     pub(crate) fn leave_queue(&mut self) {
         if let Some(write) = self.waiting() {
             write.leave_queue();
@@ -116,8 +119,8 @@ impl<'s> Requests<'s> {
         }
     }
 
-    /// Waits until another try of the next request may succeed. Where none is queued, other connections of this thread have
-    /// their turn: a queued one may own its record already.
+    /// Waits until another try of the next request may succeed. Where none is queued, other
+    /// connections of this thread have their turn: a queued one may own its record already.
     pub(crate) async fn wait(&mut self, shared: &ServerShared) {
         let deadline = self.deadline;
         match self.waiting() {
@@ -126,7 +129,8 @@ impl<'s> Requests<'s> {
         }
     }
 
-    /// Waits until the writes are as durable as their namespace promises. Otherwise the code of the answer.
+    /// Waits until the writes are as durable as their namespace promises. Otherwise the code of the
+    /// answer.
     pub(crate) async fn synced(&mut self) -> Result<(), u8> {
         match &mut self.write {
             Some(write) => write.synced().await,
@@ -160,13 +164,14 @@ impl<'s> WaitingWrite<'s> {
         }
     }
 
-    /// Whether another request to this namespace may be made as part of it: patience for one is not patience for the next.
+    /// Whether another request to this namespace may be made as part of it: patience for one is not
+    /// patience for the next.
     fn serves(&self, served: &ServedNamespace) -> bool {
         std::ptr::eq(self.served, served) && !self.has_waited
     }
 
-    /// Queues for the record where the server holds writes to its set, and for functions: no writer comes between their read
-    /// and their write. Otherwise the code of the answer.
+    /// Queues for the record where the server holds writes to its set, and for functions: no writer
+    /// comes between their read and their write. Otherwise the code of the answer.
     fn hold(&mut self, command: &RecordCommand<'_>) -> Result<(), u8> {
         let set = command.message.fields.get(Field::Set).unwrap_or_default();
         let config = self.served.hold.as_ref();
@@ -177,7 +182,8 @@ impl<'s> WaitingWrite<'s> {
         hold.map_or(Ok(()), |time| self.queue(&command.digest, time))
     }
 
-    /// Queues for a record that is kept for some time before the first run. Otherwise the code of the answer.
+    /// Queues for a record that is kept for some time before the first run. Otherwise the code of
+    /// the answer.
     pub(super) fn queue(&mut self, digest: &Digest, hold: Duration) -> Result<(), u8> {
         let queued = self.served.namespace.queue(&mut self.attempt, digest);
         queued.map_err(|error| error.result_code())?;
@@ -206,7 +212,8 @@ impl<'s> WaitingWrite<'s> {
         done
     }
 
-    /// Waits until the writes are as durable as their namespace promises. Otherwise the code of the answer.
+    /// Waits until the writes are as durable as their namespace promises. Otherwise the code of the
+    /// answer.
     pub(super) async fn synced(&mut self) -> Result<(), u8> {
         if let Some(lsn) = self.unsynced.take() {
             let durable = self.served.namespace.durable(lsn).await;
@@ -215,8 +222,8 @@ impl<'s> WaitingWrite<'s> {
         Ok(())
     }
 
-    /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends the client's patience, and
-    /// so does the stop of the server after a time of `grace`.
+    /// Waits until the write is worth another run, or until it can only be refused: `deadline` ends
+    /// the client's patience, and so does the stop of the server after a time of `grace`.
     pub(super) async fn wait(&mut self, shared: &ServerShared, deadline: Instant, grace: Duration) {
         self.has_waited = true;
         let ends = self.space_ends();
@@ -237,7 +244,8 @@ impl<'s> WaitingWrite<'s> {
                 self.is_late = hold.is_some();
                 self.attempt.end_patience();
             }
-            // Others may have taken the space, and a group may need more than there is: it does not try all the time.
+            // Others may have taken the space, and a group may need more than there is: it does not
+            // try all the time.
             (true, None) if ends.is_some() => sleep(SPACE_PAUSE).await,
             (true, Some(time)) if !time.is_zero() && Instant::now() < deadline => tokio::select! {
                 () = sleep(time) => {}
@@ -264,7 +272,8 @@ mod tests {
     use crate::record::KeyHash;
     use crate::{Key, Store};
 
-    /// A write to record 1 of set `s`: an addition of 1 to bin `n`, or, with a package, a call of a function.
+    /// A write to record 1 of set `s`: an addition of 1 to bin `n`, or, with a package, a call of a
+    /// function.
     fn write(package: Option<&[u8]>) -> Vec<u8> {
         let mut body = vec![22, 0, 1, 0, 0, 0];
         body.extend([0; 12]);

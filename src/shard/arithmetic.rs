@@ -1,8 +1,8 @@
 //! How many shards: the arithmetic of record sizes and write rates, in one place.
 //!
-//! The numbers are Aerospike's documented guidelines: records between 1 KiB and 128 KiB, about 50 sustained writes a second on
-//! one record, and a collection that is kept in one record only while its 99th percentile count times its average element
-//! stays within 128 KiB.
+//! The numbers are Aerospike's documented guidelines: records between 1 KiB and 128 KiB, about 50
+//! sustained writes a second on one record, and a collection that is kept in one record only while
+//! its 99th percentile count times its average element stays within 128 KiB.
 
 use super::element_hash;
 use crate::{Error, Result, Value};
@@ -16,7 +16,8 @@ pub const SWEET_SPOT_FROM_BYTES: u64 = 1024;
 /// Sustained writes a second that one record takes well.
 pub const WRITES_PER_SECOND: f64 = 50.0;
 
-/// The most shards that are advised for one collection. Beyond it, time shards or another model serve better.
+/// The most shards that are advised for one collection. Beyond it, time shards or another model
+/// serve better.
 pub const SHARDS_MAX: u64 = 4096;
 
 /// Returns the fewest shards so that each holds at most `shard_bytes` of `total_bytes`; at least 1.
@@ -44,9 +45,9 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
     }
 }
 
-/// Returns the shard that holds an element of a list, or a key of a map, when the collection has this many shards: 0 to
-/// `shards` - 1. Stored collections rely on it, so it never
-/// changes. O(bytes of the element).
+/// Returns the shard that holds an element of a list, or a key of a map, when the collection has
+/// this many shards: 0 to `shards` - 1. Stored collections rely on it, so it never changes. O(bytes
+/// of the element).
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -57,8 +58,8 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
 /// ```
 ///
 /// # Errors
-/// [`Error::Malformed`] or [`Error::Parameter`] for a value that no sharded
-/// collection can hold, such as a NaN; `Parameter` unless `shards` is a power of two, as in every collection.
+/// [`Error::Malformed`] or [`Error::Parameter`] for a value that no sharded collection can hold,
+/// such as a NaN; `Parameter` unless `shards` is a power of two, as in every collection.
 pub fn shard_of(element: &Value, shards: u64) -> Result<u64> {
     if !shards.is_power_of_two() {
         return Err(Error::parameter(format!(
@@ -68,7 +69,8 @@ pub fn shard_of(element: &Value, shards: u64) -> Result<u64> {
     Ok(element_hash::shard(element_hash::hash_of(element)?, shards))
 }
 
-/// Returns the next power of two: the number of shards that is really made, so that a split halves every shard.
+/// Returns the next power of two: the number of shards that is really made, so that a split halves
+/// every shard.
 #[must_use]
 pub const fn power_of_two(shards: u64) -> u64 {
     match shards.checked_next_power_of_two() {
@@ -92,8 +94,8 @@ pub fn writes_per_hold(writes_per_second: f64, hold_ms: f64) -> f64 {
     writes_per_second * hold_ms / 1000.0
 }
 
-/// Returns the chance that two writes or more fall into one window, where `lambda` do on average, and they come at random
-/// (Poisson): 1 - e^-lambda (1 + lambda).
+/// Returns the chance that two writes or more fall into one window, where `lambda` do on average,
+/// and they come at random (Poisson): 1 - e^-lambda (1 + lambda).
 #[must_use]
 pub fn collision_chance(lambda: f64) -> f64 {
     1.0 - (-lambda).exp() * (1.0 + lambda)
@@ -113,8 +115,8 @@ pub const fn aerospike_index_bytes(records: u64, copies: u64) -> u64 {
         .saturating_mul(AEROSPIKE_INDEX_BYTES)
 }
 
-/// Returns the usual memory of one of Aerospike's secondary indexes: 14 bytes for each entry, and half as much again for nodes that
-/// are not full.
+/// Returns the usual memory of one of Aerospike's secondary indexes: 14 bytes for each entry, and
+/// half as much again for nodes that are not full.
 #[must_use]
 pub const fn aerospike_secondary_bytes(entries: u64) -> u64 {
     entries
@@ -122,14 +124,15 @@ pub const fn aerospike_secondary_bytes(entries: u64) -> u64 {
         .div_ceil(2)
 }
 
-/// Returns how many bytes are written for each byte that changes, where a change writes the whole record. A change of nothing
-/// counts as one of a byte.
+/// Returns how many bytes are written for each byte that changes, where a change writes the whole
+/// record. A change of nothing counts as one of a byte.
 #[must_use]
 pub fn rewrite_factor(record_bytes: u64, changed_bytes: f64) -> f64 {
     record_bytes as f64 / changed_bytes.max(1.0)
 }
 
-/// Returns the 99th percentile of how many arrive where `mean` do on average and they come at random, by the normal approximation.
+/// Returns the 99th percentile of how many arrive where `mean` do on average and they come at
+/// random, by the normal approximation.
 #[must_use]
 pub fn arrivals_p99(mean: f64) -> f64 {
     const NORMAL_P99: f64 = 2.326;

@@ -1,5 +1,5 @@
-//! Which collections of a set are sharded, the role of each of their records, and which records should not be there, or are
-//! missing. Changes nothing.
+//! Which collections of a set are sharded, the role of each of their records, and which records
+//! should not be there, or are missing. Changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +26,8 @@ pub struct ShardedCollection {
     pub scheme: String,
     /// The number of its last transition.
     pub epoch: u64,
-    /// Whether a transition is under way, or was left unfinished: `advance` of a handle, or its next writer, ends it.
+    /// Whether a transition is under way, or was left unfinished: `advance` of a handle, or its
+    /// next writer, ends it.
     pub in_transition: bool,
     /// The number of elements, as reads see them: an element being copied from one record to
     /// another counts once, one being deleted not at all. 1 for each record of a counter.
@@ -35,8 +36,8 @@ pub struct ShardedCollection {
     pub root_bytes: u64,
     /// Its companions, by their keys.
     pub companions: Vec<ShardRecord>,
-    /// Companions that the root asks for and that are not there: elements are lost, and reads answer
-    /// [`crate::Error::ShardMissing`].
+    /// Companions that the root asks for and that are not there: elements are lost, and reads
+    /// answer [`crate::Error::ShardMissing`].
     pub missing: Vec<u64>,
 }
 
@@ -48,8 +49,8 @@ pub struct ShardRecord {
     pub key: Key<'static>,
     /// The number of the shard, from 0.
     pub shard: u64,
-    /// The beginning of its bucket, or of the year or day of its page, in Unix seconds, where the collection is sharded by
-    /// time.
+    /// The beginning of its bucket, or of the year or day of its page, in Unix seconds, where the
+    /// collection is sharded by time.
     pub bucket: Option<i64>,
     /// Whether it is a page of the directory of buckets, and holds no elements.
     pub is_page: bool,
@@ -72,8 +73,8 @@ pub struct ShardRecord {
 pub enum ShardStatus {
     /// A part of the collection.
     Current,
-    /// There is no such root, or the collection is in the root: an unread leftover. It can be deleted, and the
-    /// next transition replaces it.
+    /// There is no such root, or the collection is in the root: an unread leftover. It can be
+    /// deleted, and the next transition replaces it.
     Orphan,
     /// Of an earlier transition: a leftover as well.
     Stale,
@@ -107,17 +108,20 @@ struct AuditedRoot {
     bytes: u64,
 }
 
-/// The companions of one collection: the key of its root, and the name of its bin where they bear it.
+/// The companions of one collection: the key of its root, and the name of its bin where they bear
+/// it.
 type Name = (Key<'static>, Option<String>);
 
-/// Returns the expression that holds for the roots and companions of sharded collections. A set that is seen through it
-/// ([`Set::filtered`](crate::Set::filtered)) shows [`sharded_collections`] all that it needs, and nothing else has to be read.
+/// Returns the expression that holds for the roots and companions of sharded collections. A set
+/// that is seen through it ([`Set::filtered`](crate::Set::filtered)) shows [`sharded_collections`]
+/// all that it needs, and nothing else has to be read.
 #[must_use]
 pub fn sharded_records() -> Expression {
     or([bin_exists(SUBKEYS), bin_exists(SHARD_OF)])
 }
 
-/// All sharded collections of a set, by the keys of their roots and their bins. One scan; memory for each sharded collection.
+/// All sharded collections of a set, by the keys of their roots and their bins. One scan; memory
+/// for each sharded collection.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -280,7 +284,8 @@ fn current(companions: &[ShardRecord]) -> impl Iterator<Item = &ShardRecord> {
     companions.filter(|companion| companion.status == ShardStatus::Current)
 }
 
-/// How many elements there are in companions. While companions split or merge, an element may be in two of them.
+/// How many elements there are in companions. While companions split or merge, an element may be in
+/// two of them.
 fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u64 {
     let new: BTreeSet<u64> = current(companions)
         .filter(|companion| companion.epoch == epoch.0)

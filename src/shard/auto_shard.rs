@@ -1,4 +1,5 @@
-//! Decides after each write whether the collection gets other shards, by a handle's policy and its observations.
+//! Decides after each write whether the collection gets other shards, by a handle's policy and its
+//! observations.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,8 @@ use crate::{Error, Key, RecordSet, Result, Value};
 
 /// After a transition of its own accord has failed, a handle leaves the next one for this long.
 pub(crate) const PAUSE_MS: u64 = 1_000;
-/// The most bytes of a shard's record beside its elements. Further bytes of the root are other bins.
+/// The most bytes of a shard's record beside its elements. Further bytes of the root are other
+/// bins.
 const RECORD_OVERHEAD_MAX: u64 = 1_024;
 
 /// What a handle should do after a write.
@@ -79,7 +81,8 @@ pub(crate) struct AutoSharder {
     too_large: Mutex<TooLarge>,
 }
 
-/// Records that are too large by single elements, which no number of shards makes smaller: not looked at again before they have grown.
+/// Records that are too large by single elements, which no number of shards makes smaller: not
+/// looked at again before they have grown.
 #[derive(Debug, Default)]
 struct TooLarge {
     epoch: u64,
@@ -102,7 +105,8 @@ impl AutoSharder {
         }
     }
 
-    /// Returns what to do now that a write is done; `None` if all is well. `route`: where the write went.
+    /// Returns what to do now that a write is done; `None` if all is well. `route`: where the write
+    /// went.
     pub(crate) fn after_write<R: RecordSet>(
         &self,
         records: &R,
@@ -166,7 +170,8 @@ impl AutoSharder {
         }
     }
 
-    /// Returns how many elements the record has now, as the reply of an act that added one says; 0: not known.
+    /// Returns how many elements the record has now, as the reply of an act that added one says; 0:
+    /// not known.
     fn count(&self, collection: Collection, act: &Act, reply: &ActReply) -> u64 {
         if self.policy.elements_max.is_none() || !act.creates || collection == Collection::Counter {
             return 0;
@@ -177,7 +182,8 @@ impl AutoSharder {
         }
     }
 
-    /// Returns how many shards there should be after a write was refused; `None` if they would not help.
+    /// Returns how many shards there should be after a write was refused; `None` if they would not
+    /// help.
     pub(crate) fn after_refusal<R: RecordSet>(
         &self,
         records: &R,
@@ -189,7 +195,8 @@ impl AutoSharder {
             ..ObservedLoad::default()
         };
         match error {
-            // Of no waiter but a limit: another record has a unique key that the write needs, which shards do not help.
+            // Of no waiter but a limit: another record has a unique key that the write needs, which
+            // shards do not help.
             Error::KeyBusy { waiting, limit, .. }
                 if self.policy.contention && (*waiting > 0 || *limit == 0) =>
             {
@@ -223,9 +230,9 @@ impl AutoSharder {
         })
     }
 
-    /// Judges whether more shards would make a record smaller that is too large. `shard`: its number, 0 for the root; `read`
-    /// returns its content. Elements that alone take more than a record should have are left out of account, but for the room that
-    /// two of them need.
+    /// Judges whether more shards would make a record smaller that is too large. `shard`: its
+    /// number, 0 for the root; `read` returns its content. Elements that alone take more than a
+    /// record should have are left out of account, but for the room that two of them need.
     ///
     /// # Errors
     /// As for `read`.

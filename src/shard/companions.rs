@@ -1,18 +1,21 @@
-//! What every call on a companion needs, kept from call to call: its key, and the filter that says that it is still open.
+//! What every call on a companion needs, kept from call to call: its key, and the filter that says
+//! that it is still open.
 
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use super::arithmetic::SHARDS_MAX;
 use crate::{Expression, Key};
 
-/// So many companions are kept side by side: a handle that meets one of 4,096 is to make room for few others.
+/// So many companions are kept side by side: a handle that meets one of 4,096 is to make room for
+/// few others.
 const PAGE: usize = 8;
 
-/// Each level has as many pages as all before it together, the first two have one: a handle makes room by the numbers that it
-/// meets.
+/// Each level has as many pages as all before it together, the first two have one: a handle makes
+/// room by the numbers that it meets.
 const LEVELS: usize = (SHARDS_MAX as usize / PAGE).ilog2() as usize + 1;
 
-/// The companions that a handle has met, by their numbers; `C` identifies one among all that had its number.
+/// The companions that a handle has met, by their numbers; `C` identifies one among all that had
+/// its number.
 #[derive(Debug)]
 pub(crate) struct Companions<C> {
     levels: [OnceLock<Box<[CompanionPage<C>]>>; LEVELS],

@@ -1,4 +1,5 @@
-//! The kinds of collections: lists of unique elements, maps, counters; and the operations that move their parts.
+//! The kinds of collections: lists of unique elements, maps, counters; and the operations that move
+//! their parts.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ pub trait ShardedKind: Debug + Default {
     /// The kind, as the content of a bin.
     const COLLECTION: Collection;
 
-    /// Returns when a collection of the kind is sharded of its own accord, unless a handle says otherwise.
+    /// Returns when a collection of the kind is sharded of its own accord, unless a handle says
+    /// otherwise.
     fn shard_policy() -> ShardPolicy {
         ShardPolicy::default()
     }
@@ -57,7 +59,8 @@ pub(crate) struct Act {
 }
 
 impl Act {
-    /// Adds something. On lists and maps, the last operation answers how many elements there are then.
+    /// Adds something. On lists and maps, the last operation answers how many elements there are
+    /// then.
     pub(crate) fn creating(operations: impl Into<Arc<[Operation]>>) -> Self {
         Self {
             operations: operations.into(),
@@ -85,7 +88,8 @@ pub(crate) struct ActReply {
     pub(crate) record_bytes: u64,
     /// Whether the record is to expire.
     pub(crate) expires: bool,
-    /// How many writers held the record or waited for it when the call came; `None`: the store does not know.
+    /// How many writers held the record or waited for it when the call came; `None`: the store does
+    /// not know.
     pub(crate) queued_behind: Option<usize>,
 }
 
@@ -116,7 +120,8 @@ impl CollectionKind for Bin {
     type Answer = ActReply;
 
     fn part(whole: &Content, shards: u64, number: u64) -> Content {
-        // An element without a hash (NaN, put there by other programs since the check of the content) goes to the first shard, and stays.
+        // An element without a hash (NaN, put there by other programs since the check of the
+        // content) goes to the first shard, and stays.
         let lives = |element: &Value| {
             hash_of(element).map_or(number == 0, |hash| shard(hash, shards) == number)
         };
@@ -146,7 +151,8 @@ impl Collection {
         .persist_index(true)
     }
 
-    /// The policy by which a list is moved. Repeated elements of other programs stay: moving loses nothing.
+    /// The policy by which a list is moved. Repeated elements of other programs stay: moving loses
+    /// nothing.
     const fn moved_list_policy() -> ListPolicy {
         ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true)
     }
@@ -174,7 +180,8 @@ impl Collection {
         }
     }
 
-    /// Returns how many elements a bin has that answers this to [`Collection::presence`]; 0 for counters, which have none.
+    /// Returns how many elements a bin has that answers this to [`Collection::presence`]; 0 for
+    /// counters, which have none.
     pub(crate) const fn elements(self, presence: Option<&Value>) -> u64 {
         match (self, presence) {
             (Self::List | Self::Map, Some(Value::Int(count))) => count.unsigned_abs(),
@@ -226,8 +233,8 @@ impl Content {
     /// Checks that every element has a shard, and is there once.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for NaN, and what else [`hash_of`] refuses; [`Error::OpNotApplicable`] for a list in which
-    /// others have put an element more than once.
+    /// [`Error::Parameter`] for NaN, and what else [`hash_of`] refuses; [`Error::OpNotApplicable`]
+    /// for a list in which others have put an element more than once.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::List(items) => {

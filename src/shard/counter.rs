@@ -14,17 +14,19 @@ use crate::{RecordSet, Result, Value};
 
 /// A 64-bit number under one key to which amounts are added, however many records hold it.
 ///
-/// While it is in its root record, it is an integer in a bin. Once it is sharded, each addition goes to one of the
-/// companions, to the next with every call, and reading sums them up. Activation goes on while others add and read, and any
-/// handle continues an unfinished transition. Sums wrap around like integers in bins.
+/// While it is in its root record, it is an integer in a bin. Once it is sharded, each addition
+/// goes to one of the companions, to the next with every call, and reading sums them up. Activation
+/// goes on while others add and read, and any handle continues an unfinished transition. Sums wrap
+/// around like integers in bins.
 ///
 /// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
-/// An addition is linearizable. A read of several companions is no snapshot: it has every addition that was done before the
-/// read began, none that begins after it has ended, and any of the others.
+/// An addition is linearizable. A read of several companions is no snapshot: it has every addition
+/// that was done before the read began, none that begins after it has ended, and any of the others.
 ///
-/// An addition of which it is not known whether it was applied ([`Error::in_doubt`](crate::Error::in_doubt)) must not be
-/// repeated by rote: it would count twice.
+/// An addition of which it is not known whether it was applied
+/// ([`Error::in_doubt`](crate::Error::in_doubt)) must not be repeated by rote: it would count
+/// twice.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -66,13 +68,14 @@ impl ShardedKind for Counters {
 }
 
 impl<R: RecordSet> ShardedCounter<R> {
-    /// Adds an amount, which may be negative. One operation on one record, unless the shards have changed since the last
-    /// call.
+    /// Adds an amount, which may be negative. One operation on one record, unless the shards have
+    /// changed since the last call.
     ///
     /// # Errors
     /// What a write to one record may refuse; [`Error::ShardMissing`](crate::Error::ShardMissing),
     /// [`Error::ShardScheme`](crate::Error::ShardScheme) or
-    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as they should be.
+    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as
+    /// they should be.
     pub fn add(&self, amount: i64) -> Result<()> {
         let shard = self.kind.next.fetch_add(1, Ordering::Relaxed);
         let add = operations::add(self.handle.bin(), amount);
@@ -82,8 +85,8 @@ impl<R: RecordSet> ShardedCounter<R> {
     /// Returns the sum of all additions; 0 where there was none. O(shards).
     ///
     /// # Errors
-    /// As for [`ShardedCounter::add`]; [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the bin is no
-    /// integer.
+    /// As for [`ShardedCounter::add`]; [`Error::IncompatibleType`](crate::Error::IncompatibleType)
+    /// if the bin is no integer.
     pub fn read(&self) -> Result<i64> {
         let values = self.answers(operations::get_bin(self.handle.bin()))?;
         values

@@ -1,4 +1,5 @@
-//! The description of sharded collections in their root: bins `subkeys`, `subkeys_epoch`, `subkeys_bin` and `subkeys_epochs`.
+//! The description of sharded collections in their root: bins `subkeys`, `subkeys_epoch`,
+//! `subkeys_bin` and `subkeys_epochs`.
 //!
 //! A record may hold any number of sharded collections. With one, the form is the documented one:
 //! `subkeys` is a list. With more, `subkeys` maps the name of each collection's bin to its list. A
@@ -24,7 +25,8 @@ use crate::{Error, Expression, Operation, Result};
 pub(crate) enum Form {
     /// By the hash of its elements.
     Hash(Scheme),
-    /// By time, or in a form that is not understood here: the encoded value of its entry in `subkeys`.
+    /// By time, or in a form that is not understood here: the encoded value of its entry in
+    /// `subkeys`.
     Other(Box<[u8]>),
 }
 
@@ -281,8 +283,8 @@ impl Description {
         self.entries.iter().find(|entry| entry.bin == bin)
     }
 
-    /// Returns whether a collection is sharded in a form that is not understood here. Nothing is sharded beside it: who knows its
-    /// form may expect to find it alone.
+    /// Returns whether a collection is sharded in a form that is not understood here. Nothing is
+    /// sharded beside it: who knows its form may expect to find it alone.
     pub(crate) fn has_unknown_forms(&self) -> bool {
         self.entries.iter().any(|entry| entry.form.is_unknown())
     }
@@ -299,8 +301,8 @@ impl Description {
         }
     }
 
-    /// Returns the description in which keys of this collection's companions stand apart from a shard on, those included that
-    /// did before.
+    /// Returns the description in which keys of this collection's companions stand apart from a
+    /// shard on, those included that did before.
     pub(crate) fn with_keys_apart(mut self, bin: BinName, from: Option<u64>) -> Self {
         if let (Some(from), Some(entry)) =
             (from, self.entries.iter_mut().find(|entry| entry.bin == bin))
@@ -327,7 +329,8 @@ impl Description {
         marked
     }
 
-    /// Returns the description after its transition has ended in this form; `None`: the collection is unsharded again.
+    /// Returns the description after its transition has ended in this form; `None`: the collection
+    /// is unsharded again.
     pub(crate) fn settled(&self, bin: BinName, form: Option<Form>) -> Self {
         let epoch = self.of(bin).map_or(self.latest, |entry| entry.epoch);
         match form {
@@ -381,8 +384,9 @@ impl Description {
         ]
     }
 
-    /// Returns the filter that holds while the record has this description. Every mark raises the latest epoch, and between two marks each
-    /// end of a transition changes `subkeys`: the two together never come back.
+    /// Returns the filter that holds while the record has this description. Every mark raises the
+    /// latest epoch, and between two marks each end of a transition changes `subkeys`: the two
+    /// together never come back.
     pub(crate) fn is_borne(&self) -> Expression {
         let subkeys = match self.subkeys() {
             None => not(bin_exists(SUBKEYS)),

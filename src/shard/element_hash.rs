@@ -26,12 +26,14 @@ pub(crate) fn hash_of(element: &Value) -> Result<u64> {
     Ok(xxh3_64(&encoded))
 }
 
-/// Returns the number of the shard in which elements of this hash live. `shards`: how many there are, a power of two.
+/// Returns the number of the shard in which elements of this hash live. `shards`: how many there
+/// are, a power of two.
 pub(crate) const fn shard(hash: u64, shards: u64) -> u64 {
     hash & (shards - 1)
 }
 
-/// Returns the one form of all values that are equal to this one: zero without sign, containers without flags.
+/// Returns the one form of all values that are equal to this one: zero without sign, containers
+/// without flags.
 fn canonical(value: &Value) -> Result<Value> {
     Ok(match value {
         Value::Float(float) if *float == 0.0 => Value::Float(0.0),

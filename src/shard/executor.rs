@@ -1,4 +1,5 @@
-//! Encodes requests of the protocol as operations with a filter, and decodes the results into replies.
+//! Encodes requests of the protocol as operations with a filter, and decodes the results into
+//! replies.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -37,11 +38,13 @@ pub(crate) struct Executor {
     pub(crate) key: Key<'static>,
     pub(crate) bin: BinName,
     pub(crate) collection: Collection,
-    /// The caller's policy, for the root of an unsharded collection while no other collection of the record is sharded.
+    /// The caller's policy, for the root of an unsharded collection while no other collection of
+    /// the record is sharded.
     creating: WritePolicy,
     /// The same for requests that create no record.
     existing: WritePolicy,
-    /// The policy for the root of an unsharded collection beside which another is sharded: made at the first such record.
+    /// The policy for the root of an unsharded collection beside which another is sharded: made at
+    /// the first such record.
     beside: OnceLock<WritePolicy>,
     /// The policy for every other request: these records do not expire.
     protocol: WritePolicy,
@@ -70,10 +73,12 @@ const ROOT_STATE: [&str; 5] = {
 };
 
 impl Executor {
-    /// Returns the records of a set, and an executor for the collection under a key and in a bin there.
+    /// Returns the records of a set, and an executor for the collection under a key and in a bin
+    /// there.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name of a set that is not allowed, and for a bin that describes shards; [`Error::BinName`].
+    /// [`Error::Parameter`] for a name of a set that is not allowed, and for a bin that describes
+    /// shards; [`Error::BinName`].
     pub(crate) fn in_store<'k, S: RecordStore>(
         store: &S,
         (set, key, bin): (&str, impl Into<Key<'k>>, &str),
@@ -490,7 +495,8 @@ const fn open(request: &AtomicRequest<Bin>) -> Option<Companion> {
     }
 }
 
-/// Returns whether the precondition of a read implies the state of the record, which then need not be read.
+/// Returns whether the precondition of a read implies the state of the record, which then need not
+/// be read.
 const fn is_known(request: &AtomicRequest<Bin>) -> bool {
     matches!(
         (&request.edit, &request.read, &request.precondition),

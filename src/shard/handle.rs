@@ -62,7 +62,8 @@ impl<R: RecordSet> Handle<R> {
         self.executor.bin.as_str()
     }
 
-    /// Returns where the collection was at the last call; `Unknown` if a root was lost since, which may have been this one.
+    /// Returns where the collection was at the last call; `Unknown` if a root was lost since, which
+    /// may have been this one.
     fn remembered(&self) -> RouteHint {
         self.routes.recall(self.records.lost_roots())
     }
@@ -80,7 +81,8 @@ impl<R: RecordSet> Handle<R> {
     /// Writes to the record in which the element of this hash lives. `None`: there is no record.
     ///
     /// # Errors
-    /// As for the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
+    /// As for the operations, [`Error::ShardMissing`], [`Error::ShardScheme`],
+    /// [`Error::ShardKeyCollision`].
     pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<ActValues>> {
         let collection = self.executor.collection;
         let mut transitions = 0;
@@ -159,8 +161,8 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Reads the whole collection in the batches that `read` asks for. Calls it again with another view when one of the
-    /// records has changed since the view was made.
+    /// Reads the whole collection in the batches that `read` asks for. Calls it again with another
+    /// view when one of the records has changed since the view was made.
     ///
     /// # Errors
     /// As for [`Handle::write`].

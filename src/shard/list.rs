@@ -11,18 +11,21 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 
 /// An ordered list of unique elements under one key, however many records hold it.
 ///
-/// While the list is in its root record, each call is one operation on that record. Once it is sharded, a call for one
-/// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Activation
-/// goes on while others read and write, and any handle continues an unfinished transition.
+/// While the list is in its root record, each call is one operation on that record. Once it is
+/// sharded, a call for one element goes to the one companion that holds it, and calls for the whole
+/// list merge what the companions answer. Activation goes on while others read and write, and any
+/// handle continues an unfinished transition.
 ///
 /// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
-/// Calls for one element are linearizable. Calls for the whole list are no snapshot: every element that is there during the
-/// whole call is seen exactly once, and none is that is absent during the whole call.
+/// Calls for one element are linearizable. Calls for the whole list are no snapshot: every element
+/// that is there during the whole call is seen exactly once, and none is that is absent during the
+/// whole call.
 ///
-/// The bin may be a list that was made by other means. One without order is read in the order of values; it is ordered from
-/// the moment on in which it is sharded. One with an element more than once is not sharded, neither by
-/// [`Shards::activate`] nor by a policy, until the repeats are removed: [`ShardedList::remove`] removes all of them.
+/// The bin may be a list that was made by other means. One without order is read in the order of
+/// values; it is ordered from the moment on in which it is sharded. One with an element more than
+/// once is not sharded, neither by [`Shards::activate`] nor by a policy, until the repeats are
+/// removed: [`ShardedList::remove`] removes all of them.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -43,13 +46,14 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 pub type ShardedList<R> = Sharded<R, Lists>;
 
 impl<R: RecordSet> ShardedList<R> {
-    /// Adds an element. Returns whether it was not there before. One operation, O(log N), where the list has not moved
-    /// since the last call.
+    /// Adds an element. Returns whether it was not there before. One operation, O(log N), where the
+    /// list has not moved since the last call.
     ///
     /// # Errors
     /// What a write to one record may refuse; [`Error::ShardMissing`](crate::Error::ShardMissing),
     /// [`Error::ShardScheme`](crate::Error::ShardScheme) or
-    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as they should be.
+    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as
+    /// they should be.
     pub fn add(&self, element: impl Into<Value>) -> Result<bool> {
         let element = element.into();
         let hash = hash_of(&element)?;

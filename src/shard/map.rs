@@ -13,14 +13,16 @@ use crate::{MapReturnType, RecordSet, Result, Value};
 
 /// A map ordered by key under one key of a record, however many records hold it.
 ///
-/// While the map is in its root record, each call is one operation on that record. Once it is sharded, a call for one
-/// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Activation
-/// goes on while others read and write, and any handle continues an unfinished transition.
+/// While the map is in its root record, each call is one operation on that record. Once it is
+/// sharded, a call for one key goes to the one companion that holds it, and calls for the whole map
+/// merge what the companions answer. Activation goes on while others read and write, and any handle
+/// continues an unfinished transition.
 ///
 /// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
-/// Calls for one key are linearizable. Calls for the whole map are no snapshot: every key that is there during the whole
-/// call is seen exactly once, with a value that it had meanwhile, and none is that is absent during the whole call.
+/// Calls for one key are linearizable. Calls for the whole map are no snapshot: every key that is
+/// there during the whole call is seen exactly once, with a value that it had meanwhile, and none
+/// is that is absent during the whole call.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -41,13 +43,14 @@ use crate::{MapReturnType, RecordSet, Result, Value};
 pub type ShardedMap<R> = Sharded<R, Maps>;
 
 impl<R: RecordSet> ShardedMap<R> {
-    /// Writes the value of a key. Returns whether the key is new. One operation on one record, unless the shards have
-    /// changed since the last call; O(log N).
+    /// Writes the value of a key. Returns whether the key is new. One operation on one record,
+    /// unless the shards have changed since the last call; O(log N).
     ///
     /// # Errors
     /// What a write to one record may refuse; [`Error::ShardMissing`](crate::Error::ShardMissing),
     /// [`Error::ShardScheme`](crate::Error::ShardScheme) or
-    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as they should be.
+    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as
+    /// they should be.
     pub fn put(&self, key: impl Into<Value>, value: impl Into<Value>) -> Result<bool> {
         let key = key.into();
         let hash = hash_of(&key)?;
@@ -75,7 +78,8 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(number(self.find(key, count)?.as_ref()) > 0)
     }
 
-    /// Removes a key. Returns the value that it had; `None` if it was not there. Costs as [`ShardedMap::put`].
+    /// Removes a key. Returns the value that it had; `None` if it was not there. Costs as
+    /// [`ShardedMap::put`].
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].

@@ -1,16 +1,21 @@
-//! One order over several sorted shards: pages, ranges and counts, without reading the elements before them.
+//! One order over several sorted shards: pages, ranges and counts, without reading the elements
+//! before them.
 //!
-//! Everything here asks through [`SortedShards`], in batches, so that it is tested with plain vectors that count what they
-//! are asked for. Values are unique within the whole collection: elements of a set, keys of a map. Repeats that other programs
-//! have put there hide nothing else; a read that begins at a value passes over all of its repeats.
+//! Everything here asks through [`SortedShards`], in batches, so that it is tested with plain
+//! vectors that count what they are asked for. Values are unique within the whole collection:
+//! elements of a set, keys of a map. Repeats that other programs have put there hide nothing else;
+//! a read that begins at a value passes over all of its repeats.
 //!
-//! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
-//! * [`range`]: begins at a value. Where one shard has less than its share, the others have more (`stream`).
+//! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are
+//!   merged.
+//! * [`range`]: begins at a value. Where one shard has less than its share, the others have more
+//!   (`stream`).
 //! * [`last`]: the same from the end on, backwards.
 //! * [`pages`], [`in_pages`]: one page after the other.
 //!
-//! All of it is exact while there are no writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
-//! value then still shows every element exactly once that is there during the whole of it.
+//! All of it is exact while there are no writes. Under concurrent writes it ends, after as many
+//! rounds at most; what begins at a value then still shows every element exactly once that is there
+//! during the whole of it.
 
 mod select;
 mod stream;
@@ -37,8 +42,8 @@ pub(crate) trait SortedShards {
     /// Returns the number of shards.
     fn shards(&self) -> usize;
 
-    /// Counts the elements of each of these shards that are not less than `from` (`None`: all), and less than `to` (`None`:
-    /// all). One batch.
+    /// Counts the elements of each of these shards that are not less than `from` (`None`: all), and
+    /// less than `to` (`None`: all). One batch.
     fn counts(
         &mut self,
         shards: &[usize],
@@ -46,7 +51,8 @@ pub(crate) trait SortedShards {
         to: Option<&Value>,
     ) -> Result<Vec<u64>, Self::Error>;
 
-    /// Returns the elements of each of these slices, in order, in one batch. Fewer than asked for: there are no more.
+    /// Returns the elements of each of these slices, in order, in one batch. Fewer than asked for:
+    /// there are no more.
     fn slices(&mut self, slices: &[ShardSlice]) -> Result<Vec<Vec<Self::Item>>, Self::Error>;
 }
 
@@ -60,7 +66,8 @@ pub(crate) struct ShardSlice {
 }
 
 impl ShardSlice {
-    /// Returns how many elements to read from its start: one more where the value it starts after may be there itself.
+    /// Returns how many elements to read from its start: one more where the value it starts after
+    /// may be there itself.
     pub(crate) const fn to_read(&self) -> u64 {
         match self.start {
             RunStart::After(_) => self.limit.saturating_add(1),
@@ -100,8 +107,8 @@ impl ShardSlice {
 #[derive(Debug)]
 pub(crate) enum Cut<T> {
     Slice(Vec<T>),
-    /// More elements must be read from its start, this many: other programs have put the value that it starts after there
-    /// more than once, and the repeats took the place of what follows.
+    /// More elements must be read from its start, this many: other programs have put the value that
+    /// it starts after there more than once, and the repeats took the place of what follows.
     Ask(u64),
 }
 
@@ -114,7 +121,8 @@ pub enum RunStart {
     At(Value),
     /// At the first element that is greater than this.
     After(Value),
-    /// At the last element that is less than this (`None`: the last of all), and backwards from there.
+    /// At the last element that is less than this (`None`: the last of all), and backwards from
+    /// there.
     Before(Option<Value>),
 }
 
@@ -236,8 +244,8 @@ pub(crate) fn repeated(values: &[Value]) -> Result<Option<&Value>, Error> {
     Ok(repeated.map(|((_, value), _)| *value))
 }
 
-/// Returns all items in order, in pages that are not empty: `page` reads this many behind an item (`None`: the first ones). Ends
-/// after an error.
+/// Returns all items in order, in pages that are not empty: `page` reads this many behind an item
+/// (`None`: the first ones). Ends after an error.
 pub(crate) fn pages<T: Clone>(
     mut page: impl FnMut(Option<&T>, u64) -> Result<Vec<T>, Error>,
 ) -> impl Iterator<Item = Result<Vec<T>, Error>> {
@@ -268,7 +276,8 @@ pub(crate) fn len<S: SortedShards>(shards: &mut S) -> Result<u64, S::Error> {
     count(shards, None, None)
 }
 
-/// Counts the elements that are not less than `from` (`None`: all), and less than `to` (`None`: all). One batch.
+/// Counts the elements that are not less than `from` (`None`: all), and less than `to` (`None`:
+/// all). One batch.
 pub(crate) fn count<S: SortedShards>(
     shards: &mut S,
     from: Option<&Value>,
@@ -278,8 +287,9 @@ pub(crate) fn count<S: SortedShards>(
     Ok(shards.counts(&all, from, to)?.iter().sum())
 }
 
-/// Returns at most `limit` elements from a position in the order of all shards. O(S log^2 N + limit) visits in O(log N) rounds of two batches,
-/// usually two of them; one batch of a single shard.
+/// Returns at most `limit` elements from a position in the order of all shards. O(S log^2 N +
+/// limit) visits in O(log N) rounds of two batches, usually two of them; one batch of a single
+/// shard.
 pub(crate) fn page<S: SortedShards>(
     shards: &mut S,
     offset: u64,
@@ -307,9 +317,9 @@ pub(crate) fn page<S: SortedShards>(
     stream::merged(shards, runs.collect(), None, skip, limit)
 }
 
-/// Returns at most `limit` elements between two values. One batch as long as no shard has much more than its share of them, and
-/// one more where both an end is given and `limit` is not small: then no shard is asked for more than it has before the end.
-/// O(S log N + limit) visits.
+/// Returns at most `limit` elements between two values. One batch as long as no shard has much more
+/// than its share of them, and one more where both an end is given and `limit` is not small: then
+/// no shard is asked for more than it has before the end. O(S log N + limit) visits.
 pub(crate) fn range<S: SortedShards>(
     shards: &mut S,
     from: Bound<&Value>,
@@ -343,8 +353,8 @@ pub(crate) fn range<S: SortedShards>(
     )
 }
 
-/// Returns at most `limit` elements from a value on that are less than another one (`None`: than none), the greatest first. One batch as
-/// long as no shard has much more than its share of them.
+/// Returns at most `limit` elements from a value on that are less than another one (`None`: than
+/// none), the greatest first. One batch as long as no shard has much more than its share of them.
 pub(crate) fn last<S: SortedShards>(
     shards: &mut S,
     from: Bound<&Value>,
@@ -378,8 +388,8 @@ struct ShardRun {
 /// The fewest elements that a shard is asked for, unless fewer are wanted.
 const SHARE_MIN: u64 = 64;
 
-/// Returns how many elements to ask each shard for so that a second batch is seldom needed: hashed elements come from all
-/// shards in nearly equal parts.
+/// Returns how many elements to ask each shard for so that a second batch is seldom needed: hashed
+/// elements come from all shards in nearly equal parts.
 pub(crate) fn share(limit: u64, shards: usize) -> u64 {
     let even = limit.div_ceil(shards.max(1) as u64);
     let usual = 4 * even.isqrt() + 8;

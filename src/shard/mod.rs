@@ -1,18 +1,21 @@
 //! Sharding on demand: a collection that outgrows its record, or makes it too hot, is sharded over
 //! companion records while it is in use.
 //!
-//! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and are sharded by a
-//! [`ShardPolicy`], or by a call of [`Shards`]; [`TimeShards`] keeps elements by their time, in a record for each stretch
-//! of it. [`sharded_collections`] finds the sharded collections of a set, and records that should not be there; [`arithmetic`] has the
-//! formulas that say how many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
+//! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and are
+//! sharded by a [`ShardPolicy`], or by a call of [`Shards`]; [`TimeShards`] keeps elements by their
+//! time, in a record for each stretch of it. [`sharded_collections`] finds the sharded collections
+//! of a set, and records that should not be there; [`arithmetic`] has the formulas that say how
+//! many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
 
 // * `arithmetic`: how many shards a size and a write rate ask for.
-// * `list`, `map`, `counter`, `time`: the collections. `handle`: drives their calls. `shards`: where they are, and their
-//   transitions. `sharded`: the part that all collections share. `state`: their reports.
-// * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
-//   call; `request_runner` runs them. `content`: the elements that are moved.
-// * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
-//   `auto_shard` applies it.
+// * `list`, `map`, `counter`, `time`: the collections. `handle`: drives their calls. `shards`:
+//   where they are, and their transitions. `sharded`: the part that all collections share. `state`:
+//   their reports.
+// * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`:
+//   what it keeps from call to call; `request_runner` runs them. `content`: the elements that are
+//   moved.
+// * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded,
+//   and into how many; `auto_shard` applies it.
 // * `record_info`: the role of one record.
 // * `audit`: sharded collections, and records that should not be there.
 // * `description`: the bins of a root for its sharded collections. `scheme`: where one of them is,

@@ -1,7 +1,7 @@
 //! Decides when a collection is sharded of its own accord, and into how many shards.
 //!
-//! The decision is pure: what a handle knows of a collection goes in as a [`ObservedLoad`], the number of shards it should have comes
-//! out.
+//! The decision is pure: what a handle knows of a collection goes in as a [`ObservedLoad`], the
+//! number of shards it should have comes out.
 //!
 //! * `window`: counts writes and refusals, for stores that report nothing else.
 //! * `contention`: how many writes had to queue, and whether splits have helped.
@@ -24,19 +24,19 @@ use crate::setters::setters;
 /// The share of writes that may have to queue before contention asks for more shards.
 pub(crate) const QUEUED_SHARE_MAX: f64 = 0.2;
 
-/// The share of writes that should still have to queue once there are more shards: half of [`QUEUED_SHARE_MAX`], so that
-/// the result of a transition is not split at once.
+/// The share of writes that should still have to queue once there are more shards: half of
+/// [`QUEUED_SHARE_MAX`], so that the result of a transition is not split at once.
 const QUEUED_SHARE_AFTER: f64 = 0.1;
 
 /// The most shards that contention alone asks for by default: a read of a counter asks all of them.
 const CONTENTION_SHARDS_MAX: u64 = 64;
 
-/// Writes a second to each record that a quiet collection may have after a merge, in a store that reports queues.
-/// A record takes hundreds of thousands; queues begin above some ten thousand.
+/// Writes a second to each record that a quiet collection may have after a merge, in a store that
+/// reports queues. A record takes hundreds of thousands; queues begin above some ten thousand.
 const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 
-/// Whether a time is ahead, by this long at most. One that is further ahead was noted before the clock was set back, and holds
-/// nothing up.
+/// Whether a time is ahead, by this long at most. One that is further ahead was noted before the
+/// clock was set back, and holds nothing up.
 pub(crate) const fn is_ahead(until_ms: u64, now_ms: u64, most_ms: u64) -> bool {
     now_ms < until_ms && until_ms - now_ms <= most_ms
 }
@@ -53,8 +53,9 @@ pub(crate) const fn is_ahead(until_ms: u64, now_ms: u64, most_ms: u64) -> bool {
 /// assert_eq!(policy.record_bytes_max, Some(65_536));
 /// ```
 ///
-/// By size and by count, the number of shards is the smallest power of two by which every shard stays within the limits that
-/// are given here (128 KiB if none is), times the growth that is expected.
+/// By size and by count, the number of shards is the smallest power of two by which every shard
+/// stays within the limits that are given here (128 KiB if none is), times the growth that is
+/// expected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ShardPolicy {
@@ -64,30 +65,37 @@ pub struct ShardPolicy {
     /// several, shards part them once the record takes more than half of its size limit. To see
     /// that, a write that leaves its record too large reads it, and a handle remembers the result.
     pub record_bytes_max: Option<u64>,
-    /// Shards a record that has more elements than this. `None`, the default: their count alone shards nothing.
+    /// Shards a record that has more elements than this. `None`, the default: their count alone
+    /// shards nothing.
     pub elements_max: Option<u64>,
     /// Shards a record that writers have to queue for. Off by default.
     ///
     /// In a store that reports how many writers each write found before it
-    /// ([`OperateResult::queued_behind`](crate::OperateResult::queued_behind)), more than one write in five must have queued
-    /// in three windows in a row, of 100 ms and 200 writes at least, for an activation or a split. A split after which almost
-    /// as many queue is not followed by another one for ten minutes. Where the store does not report it,
-    /// [`writes_per_second_max`](Self::writes_per_second_max) counts instead. A write that is refused with
-    /// [`Error::KeyBusy`](crate::Error::KeyBusy) counts in both. Each handle counts for itself, for all threads that share it.
+    /// ([`OperateResult::queued_behind`](crate::OperateResult::queued_behind)), more than one write
+    /// in five must have queued in three windows in a row, of 100 ms and 200 writes at least, for
+    /// an activation or a split. A split after which almost as many queue is not followed by
+    /// another one for ten minutes. Where the store does not report it,
+    /// [`writes_per_second_max`](Self::writes_per_second_max) counts instead. A write that is
+    /// refused with [`Error::KeyBusy`](crate::Error::KeyBusy) counts in both. Each handle counts
+    /// for itself, for all threads that share it.
     pub contention: bool,
-    /// The most shards that contention alone leads to: 64 by default. Every read of a whole collection asks all of them.
+    /// The most shards that contention alone leads to: 64 by default. Every read of a whole
+    /// collection asks all of them.
     pub contention_shards_max: u64,
-    /// Writes a second of one record, over ten seconds, beyond which [`contention`](Self::contention) shards it in a store that
-    /// does not report queues: 50 by default, for records across a network.
+    /// Writes a second of one record, over ten seconds, beyond which
+    /// [`contention`](Self::contention) shards it in a store that does not report queues: 50 by
+    /// default, for records across a network.
     pub writes_per_second_max: f64,
-    /// Whether shards are merged again, down to one record, when [`contention`](Self::contention) is on and the collection has
-    /// become quiet: at most 1,000 writes a second, by all handles, for each record that would be left (or a quarter of
-    /// `writes_per_second_max`, where that counts) for half a minute, and records that stay within half of the limits of size
-    /// and count. On by default. After a merge that had to be undone, the next one waits for twice as long. A collection that
-    /// receives no writes stays as it is.
+    /// Whether shards are merged again, down to one record, when [`contention`](Self::contention)
+    /// is on and the collection has become quiet: at most 1,000 writes a second, by all handles,
+    /// for each record that would be left (or a quarter of `writes_per_second_max`, where that
+    /// counts) for half a minute, and records that stay within half of the limits of size and
+    /// count. On by default. After a merge that had to be undone, the next one waits for twice as
+    /// long. A collection that receives no writes stays as it is.
     pub merge_when_quiet: bool,
-    /// By how much size, count and rate are expected to grow soon: 2.0 is twice as much. A value below 1, or not a number,
-    /// counts as 1, the default: an even distribution then leaves every shard between a half and the whole of its limit.
+    /// By how much size, count and rate are expected to grow soon: 2.0 is twice as much. A value
+    /// below 1, or not a number, counts as 1, the default: an even distribution then leaves every
+    /// shard between a half and the whole of its limit.
     pub growth: f64,
 }
 
@@ -183,7 +191,8 @@ impl ShardPolicy {
             shards_by_rate(of_each * self.expected(), limit)
         });
         let by_queue = load.queue.map(|queue| {
-            // Twice as many shards, half as many queue; no more shards than writers were seen at once.
+            // Twice as many shards, half as many queue; no more shards than writers were seen at
+            // once.
             let parts = (queue.share / QUEUED_SHARE_AFTER).ceil() as u64;
             parts.min(queue.longest.saturating_add(1))
         });
@@ -192,7 +201,8 @@ impl ShardPolicy {
         Some(power_of_two(now.saturating_mul(parts)).min(limit))
     }
 
-    /// Returns whether a collection that has been counted twice, a time apart, would do with half as many shards.
+    /// Returns whether a collection that has been counted twice, a time apart, would do with half
+    /// as many shards.
     pub(crate) fn is_quiet(&self, census: &Census, knows_queues: bool) -> bool {
         let left = (census.shards / 2).max(1);
         let quiet = if knows_queues {
@@ -319,7 +329,8 @@ mod tests {
             (policy.growth(2.0), 0, 100.0, 0, Some(4)),
             (policy, 0, f64::NAN, 0, None),
             (policy, 0, f64::INFINITY, 0, Some(2)),
-            // A higher limit shards later, and then as far as is advised; a lower one shards further.
+            // A higher limit shards later, and then as far as is advised; a lower one shards
+            // further.
             (policy.writes_per_second_max(200.0), 0, 200.0, 0, None),
             (policy.writes_per_second_max(200.0), 0, 201.0, 0, Some(8)),
             (policy.writes_per_second_max(10.0), 0, 40.0, 0, Some(4)),

@@ -1,5 +1,5 @@
-//! The role of one record: the root of sharded collections, or a companion. One look at its own bins; the
-//! companions of a root are not read.
+//! The role of one record: the root of sharded collections, or a companion. One look at its own
+//! bins; the companions of a root are not read.
 
 use super::description::{Description, Form};
 use super::scheme::{DESCRIPTION_BINS, SHARD_OF, SUBKEYS};

@@ -92,8 +92,8 @@ impl RecordName<'_> {
         (*value == self.value(companion)).then_some(companion)
     }
 
-    /// Returns the filter of this companion if it is of a transition before `epoch`: its `shard_of` has the same names and
-    /// numbers, and nothing besides.
+    /// Returns the filter of this companion if it is of a transition before `epoch`: its `shard_of`
+    /// has the same names and numbers, and nothing besides.
     pub(crate) fn is_older(&self, epoch: Epoch) -> Expression {
         let own = |index, kind| {
             let value = ListReturnType::Values;

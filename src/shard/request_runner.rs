@@ -25,8 +25,8 @@ impl<S> From<Error> for ReadFailure<S> {
     }
 }
 
-/// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to
-/// advance one: beyond this, other callers start transitions without end.
+/// How often one call may read the root. Each time another transition has passed in between, or a
+/// reader has begun to advance one: beyond this, other callers start transitions without end.
 pub(crate) const ROOT_READS_MAX: u32 = 1_000;
 
 /// The pause before a request that met a busy record is repeated.
@@ -43,8 +43,9 @@ fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// Returns a random token, with room behind it for as many machines that advance a transition as there may be within one
-/// call. Each thread counts for itself: every call takes a token, and few need it.
+/// Returns a random token, with room behind it for as many machines that advance a transition as
+/// there may be within one call. Each thread counts for itself: every call takes a token, and few
+/// need it.
 pub(crate) fn token() -> CompanionToken {
     let token =
         TOKENS.try_with(|next| next.replace(next.get().wrapping_add(ROOT_READS_MAX.into())));
@@ -53,8 +54,8 @@ pub(crate) fn token() -> CompanionToken {
 }
 
 impl Executor {
-    /// Runs one request. A step that meets a busy record is repeated until the policy's timeout has passed since the call
-    /// first met one; a caller's own write is refused at once.
+    /// Runs one request. A step that meets a busy record is repeated until the policy's timeout has
+    /// passed since the call first met one; a caller's own write is refused at once.
     pub(crate) fn run<R: RecordSet>(
         &self,
         records: &R,

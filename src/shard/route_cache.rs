@@ -7,8 +7,8 @@ use super::protocol::{CompanionRoute, NeighborCollections, RouteHint};
 use super::scheme::Epoch;
 use crate::record::companion_key::KeyForm;
 
-/// Holds the latest finding, and the count of lost roots at that time: after a further one it may be wrong. Recalling takes
-/// no lock.
+/// Holds the latest finding, and the count of lost roots at that time: after a further one it may
+/// be wrong. Recalling takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct RouteCache {
     packed: AtomicU64,
@@ -18,7 +18,8 @@ pub(crate) struct RouteCache {
 }
 
 impl RouteCache {
-    /// Returns the finding, if no root has been lost since; `lost_roots`: how many have been lost by now.
+    /// Returns the finding, if no root has been lost since; `lost_roots`: how many have been lost
+    /// by now.
     pub(crate) fn recall(&self, lost_roots: u64) -> RouteHint {
         if self.lost_roots.load(Ordering::Acquire) == lost_roots {
             unpacked(self.packed.load(Ordering::Relaxed))
@@ -27,7 +28,8 @@ impl RouteCache {
         }
     }
 
-    /// Takes the finding of a call that began when `lost_roots` roots had been lost. Returns whether it is new.
+    /// Takes the finding of a call that began when `lost_roots` roots had been lost. Returns
+    /// whether it is new.
     pub(crate) fn learn(&self, learned: RouteHint, lost_roots: u64) -> bool {
         let packed = packed(learned);
         let is_known = || {
@@ -49,8 +51,9 @@ impl RouteCache {
     }
 }
 
-/// The finding in one word: two bits for its kind, for companions a bit for their keys, from which power of two on these
-/// stand apart, the power of two of their number, and the epoch: of 54 bits, enough for 500 years of microseconds.
+/// The finding in one word: two bits for its kind, for companions a bit for their keys, from which
+/// power of two on these stand apart, the power of two of their number, and the epoch: of 54 bits,
+/// enough for 500 years of microseconds.
 const NOTHING: u64 = 0;
 const WHOLE: u64 = 1;
 const SHARDED: u64 = 2;

@@ -1,4 +1,5 @@
-//! Where a collection is (its entry in the root's bin `subkeys`), and the state of a companion (bin `shard_of`).
+//! Where a collection is (its entry in the root's bin `subkeys`), and the state of a companion (bin
+//! `shard_of`).
 //!
 //! `docs/format.md` has the forms. A form that is not understood is an error: a guess could lose
 //! data.
@@ -36,7 +37,8 @@ const MERGING: &str = "merging";
 /// The last word of an entry of a collection that is being deleted.
 pub(crate) const DELETING: &str = "deleting";
 
-/// The number of a transition: it only rises, and marks the work of late callers. 0: there was none.
+/// The number of a transition: it only rises, and marks the work of late callers. 0: there was
+/// none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Epoch(pub(crate) u64);
 

@@ -14,8 +14,9 @@ use super::sorted::{SortedBin, ViewShards};
 use super::state::ShardState;
 use crate::{Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
-/// A collection under one key of a record, however many records hold it: a [`ShardedList`](crate::ShardedList), a
-/// [`ShardedMap`](crate::ShardedMap) or a [`ShardedCounter`](crate::ShardedCounter).
+/// A collection under one key of a record, however many records hold it: a
+/// [`ShardedList`](crate::ShardedList), a [`ShardedMap`](crate::ShardedMap) or a
+/// [`ShardedCounter`](crate::ShardedCounter).
 #[derive(Debug)]
 pub struct Sharded<R, K> {
     pub(super) handle: Handle<R>,
@@ -23,11 +24,12 @@ pub struct Sharded<R, K> {
 }
 
 impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
-    /// Returns a handle of the collection in this bin of the record of this key. Reads and writes nothing.
+    /// Returns a handle of the collection in this bin of the record of this key. Reads and writes
+    /// nothing.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
-    /// shards; [`Error::BinName`](crate::Error::BinName).
+    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and
+    /// for a bin that describes shards; [`Error::BinName`](crate::Error::BinName).
     pub fn new<'k, S: RecordStore<Records = R>>(
         store: &S,
         set: &str,
@@ -37,8 +39,8 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
         Self::new_with(store, set, key, bin, &WritePolicy::default())
     }
 
-    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
-    /// `expiration` as long as the collection is unsharded.
+    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and
+    /// `durable_delete` count, and `expiration` as long as the collection is unsharded.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -59,8 +61,9 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
         })
     }
 
-    /// Sets when the collection is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides; for a counter,
-    /// writers that queue for it do, and its shards are merged when it has become quiet ([`ShardPolicy::contention`] and
+    /// Sets when the collection is sharded of its own accord. Without this call,
+    /// [`ShardPolicy::default`] decides; for a counter, writers that queue for it do, and its
+    /// shards are merged when it has become quiet ([`ShardPolicy::contention`] and
     /// [`ShardPolicy::merge_when_quiet`]).
     #[must_use]
     pub fn policy(mut self, policy: ShardPolicy) -> Self {
@@ -85,7 +88,8 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
         Ok(first(self.handle.write(hash_of(element)?, act)?))
     }
 
-    /// Asks every record of the collection the same, in one batch. Records without an answer are left out.
+    /// Asks every record of the collection the same, in one batch. Records without an answer are
+    /// left out.
     pub(super) fn answers(&self, operation: Operation) -> Result<Vec<Value>> {
         let act = Act::of_existing([operation]);
         let answers = self.handle.read(|pass| pass.ask_all(&act))?;
@@ -103,7 +107,8 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
 
 /// The elements of a list, or the entries of a map, in order.
 impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
-    /// Reads the collection as a whole: `read` is called again when the shards have changed meanwhile.
+    /// Reads the collection as a whole: `read` is called again when the shards have changed
+    /// meanwhile.
     pub(super) fn merged<T>(
         &self,
         mut read: impl FnMut(&mut ViewShards<'_, R, K>) -> ShardedReading<T>,
@@ -117,7 +122,8 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
     /// # Errors
     /// What a read of one record may refuse; [`Error::ShardMissing`](crate::Error::ShardMissing),
     /// [`Error::ShardScheme`](crate::Error::ShardScheme) or
-    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as they should be.
+    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as
+    /// they should be.
     pub fn len(&self) -> Result<u64> {
         self.merged(|shards| merge::len(shards))
     }
@@ -130,8 +136,8 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
         Ok(self.len()? == 0)
     }
 
-    /// Returns at most `limit` of them from this position in the order of all. Those before it are not read:
-    /// O(shards log^2 N + limit).
+    /// Returns at most `limit` of them from this position in the order of all. Those before it are
+    /// not read: O(shards log^2 N + limit).
     ///
     /// # Errors
     /// As for [`Sharded::len`].
@@ -139,8 +145,9 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
         self.merged(|shards| merge::page(shards, offset, limit))
     }
 
-    /// Returns the first `limit` of them behind `cursor` (`None`: the first of all). A cursor is an element or a key of a map, so
-    /// it stays valid through all transitions. O(shards log N + limit).
+    /// Returns the first `limit` of them behind `cursor` (`None`: the first of all). A cursor is an
+    /// element or a key of a map, so it stays valid through all transitions. O(shards log N +
+    /// limit).
     ///
     /// # Errors
     /// As for [`Sharded::len`].
@@ -179,8 +186,8 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
         self.merged(|shards| merge::range(shards, from, to, limit))
     }
 
-    /// Returns all of them in order, read in batches: one that is added or removed meanwhile may be seen or not. Ends after an
-    /// error.
+    /// Returns all of them in order, read in batches: one that is added or removed meanwhile may be
+    /// seen or not. Ends after an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<K::Item>> + '_ {
         merge::in_pages(|last: Option<&K::Item>, limit| {
             self.page_after(last.map(Sorted::sorted_by), limit)

@@ -11,7 +11,8 @@ use crate::{Error, RecordSet, Result};
 
 /// The shards of one collection: shows where it is, and starts its transitions.
 ///
-/// Returned by [`ShardedList::shards`](crate::ShardedList::shards), [`ShardedMap::shards`](crate::ShardedMap::shards) and
+/// Returned by [`ShardedList::shards`](crate::ShardedList::shards),
+/// [`ShardedMap::shards`](crate::ShardedMap::shards) and
 /// [`ShardedCounter::shards`](crate::ShardedCounter::shards).
 ///
 /// ```
@@ -29,15 +30,17 @@ use crate::{Error, RecordSet, Result};
 /// ```
 ///
 /// # The records
-/// The collection's root is the record of the handle's key. Other bins of the root are free for all programs. A write that would take
-/// from the root the bins that say where the companions are is refused ([`Error::ShardRoot`]), and so
-/// is a write to a companion by its own key, unless
-/// [`WritePolicy::override_shards`](crate::WritePolicy::override_shards) allows it; handles then read the root again. Wire
-/// clients are not refused. [`Shards::delete`] deletes the whole collection. Records of a sharded collection do not expire; a
-/// record that is to expire is sharded only when it is asked for here, and by no policy.
+/// The collection's root is the record of the handle's key. Other bins of the root are free for all
+/// programs. A write that would take from the root the bins that say where the companions are is
+/// refused ([`Error::ShardRoot`]), and so is a write to a companion by its own key, unless
+/// [`WritePolicy::override_shards`](crate::WritePolicy::override_shards) allows it; handles then
+/// read the root again. Wire clients are not refused. [`Shards::delete`] deletes the whole
+/// collection. Records of a sharded collection do not expire; a record that is to expire is sharded
+/// only when it is asked for here, and by no policy.
 ///
-/// A handle keeps the key and the filter of each companion that it has met: 2 KB for one, about 700 bytes for each of many
-/// (2.8 MB for 4,096). The filters, most of that, go when the shards change. Threads may share a handle.
+/// A handle keeps the key and the filter of each companion that it has met: 2 KB for one, about 700
+/// bytes for each of many (2.8 MB for 4,096). The filters, most of that, go when the shards change.
+/// Threads may share a handle.
 ///
 /// # Errors of transitions
 /// A transition makes all checks that it can before it changes anything. Once it is under way, it
@@ -68,8 +71,9 @@ impl<'h, R: RecordSet> Shards<'h, R> {
         }
     }
 
-    /// Calls `observe` before each companion of a transition that is started from here. Where it returns `Break`, the
-    /// transition stays as it is: the collection remains readable, and the next writer, or [`Shards::advance`], carries it on.
+    /// Calls `observe` before each companion of a transition that is started from here. Where it
+    /// returns `Break`, the transition stays as it is: the collection remains readable, and the
+    /// next writer, or [`Shards::advance`], carries it on.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -103,8 +107,8 @@ impl<'h, R: RecordSet> Shards<'h, R> {
         Ok(ShardState::of(&self.handle.root()?))
     }
 
-    /// Moves the collection into at least this many companions: one that has fewer is split until it has as many, one that
-    /// has more stays as it is. [`Shards::merge`] makes them fewer.
+    /// Moves the collection into at least this many companions: one that has fewer is split until
+    /// it has as many, one that has more stays as it is. [`Shards::merge`] makes them fewer.
     ///
     /// # Errors
     /// Before anything is changed: [`Error::Parameter`] unless `shards` is a power of two up to
@@ -157,13 +161,15 @@ impl<'h, R: RecordSet> Shards<'h, R> {
         self.change(Goal::Deactivate)
     }
 
-    /// Deletes the collection with all its companions. Other bins of the root stay, and so does the number of the last
-    /// transition, if there was one. A bin of the collection's name that other programs have made in the root goes too.
+    /// Deletes the collection with all its companions. Other bins of the root stay, and so does the
+    /// number of the last transition, if there was one. A bin of the collection's name that other
+    /// programs have made in the root goes too.
     ///
     /// # Errors
-    /// As for transitions; [`Error::OwnedBin`] for the edges of a relation, which the records at their other ends know. The relations
-    /// are looked up once, when the call begins: one that is declared later does not stop it. [`Error::HasEdges`] as for a delete of
-    /// the record, where an unsharded collection is its last bin.
+    /// As for transitions; [`Error::OwnedBin`] for the edges of a relation, which the records at
+    /// their other ends know. The relations are looked up once, when the call begins: one that is
+    /// declared later does not stop it. [`Error::HasEdges`] as for a delete of the record, where an
+    /// unsharded collection is its last bin.
     pub fn delete(&mut self) -> Result<ShardState> {
         self.handle.check_owned(None)?;
         self.handle.clear_as_user()?;

@@ -18,7 +18,8 @@ pub trait SortedBin: Sized {
     /// Whether a bin that others have made is in order as well.
     const ALWAYS_IN_ORDER: bool;
 
-    /// Counts the items that are not less than `from` (`None`: all), and less than `to` (`None`: all).
+    /// Counts the items that are not less than `from` (`None`: all), and less than `to` (`None`:
+    /// all).
     fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
 
     /// Reads this many items from a position on; negative positions count from the end.
@@ -27,7 +28,8 @@ pub trait SortedBin: Sized {
     /// Reads this many items from a distance to where this value is, or would be.
     fn read_near(bin: &str, value: &Value, distance: i64, limit: u64) -> Operation;
 
-    /// Reads this many items from a position on or, if there is a cursor, the first ones behind that, and the cursor itself.
+    /// Reads this many items from a position on or, if there is a cursor, the first ones behind
+    /// that, and the cursor itself.
     fn read_page(bin: &str, (offset, cursor): (u64, Option<&Value>), limit: u64) -> Operation {
         match cursor {
             None => Self::read_at(bin, i64::try_from(offset).unwrap_or(i64::MAX), limit),
@@ -173,7 +175,8 @@ impl<P: Parts> SortedShards for P {
         Ok(counts.collect())
     }
 
-    /// One batch, and further ones for those in which others have put the value it starts after more than once.
+    /// One batch, and further ones for those in which others have put the value it starts after
+    /// more than once.
     fn slices(&mut self, slices: &[ShardSlice]) -> Result<Vec<Vec<Self::Item>>, P::Error> {
         let read = |slice: &ShardSlice, limit| {
             let read = P::Bin::read(self.bin(), &slice.start, limit);

@@ -9,11 +9,13 @@ pub use crate::record::ShardTransition;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardState {
-    /// How many companions hold it, or did before the transition that is under way; 0: it is in one record.
+    /// How many companions hold it, or did before the transition that is under way; 0: it is in one
+    /// record.
     pub shards: u64,
     /// The number of the last transition, which only rises; 0: there was none.
     pub epoch: u64,
-    /// The transition that is under way, or was left unfinished: the next writer, or `advance`, carries it to its end.
+    /// The transition that is under way, or was left unfinished: the next writer, or `advance`,
+    /// carries it to its end.
     pub transition: Option<ShardTransition>,
 }
 

@@ -1,6 +1,7 @@
 //! `TimeShards`: elements by their time, in a record for some minutes, an hour or a day.
 //!
-//! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves.
+//! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of
+//!   themselves.
 //! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets
 //!   in use. `protocol`: the order of the steps; callers may stop after any of them. `model`: the
 //!   check of every order.
@@ -36,7 +37,8 @@ use crate::operations::lists;
 use crate::policy::MAX_TIME_TO_LIVE;
 use crate::{Error, Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
 
-/// Elements in the order of their times, in one record for each bucket: an hour or a day of UTC, or some minutes.
+/// Elements in the order of their times, in one record for each bucket: an hour or a day of UTC, or
+/// some minutes.
 ///
 /// A bucket is made with the first element in it, and expires when it ended longer than the
 /// retention ago: old elements go without a delete. A directory lists the buckets in use, so reads
@@ -44,16 +46,18 @@ use crate::{Error, Key, ListReturnType, RecordSet, RecordStore, Result, Value, W
 /// Adding to a bucket that is there is one operation on its record. One element of a far time (in
 /// the years 1 to 9999) is a bucket as any other, and costs the others nothing.
 ///
-/// Equal elements of the same time, to the microsecond, are one: so a call of unknown outcome may be repeated.
+/// Equal elements of the same time, to the microsecond, are one: so a call of unknown outcome may
+/// be repeated.
 ///
-/// **Time does not relieve a hot key**: all writers of the moment meet in the current bucket. [`TimeShards::hashed`] shards
-/// each bucket over several records for that.
+/// **Time does not relieve a hot key**: all writers of the moment meet in the current bucket.
+/// [`TimeShards::hashed`] shards each bucket over several records for that.
 ///
-/// All handles of one collection must be made with the same width, number of shards and retention. Other collections of the
-/// record may be sharded beside it, by time or by hash.
+/// All handles of one collection must be made with the same width, number of shards and retention.
+/// Other collections of the record may be sharded beside it, by time or by hash.
 ///
-/// Adding and removing are linearizable. A read of several records is no snapshot: every element that is there during the
-/// whole read is seen exactly once, and none is that is absent during the whole read.
+/// Adding and removing are linearizable. A read of several records is no snapshot: every element
+/// that is there during the whole read is seen exactly once, and none is that is absent during the
+/// whole read.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -85,11 +89,12 @@ pub struct TimeShards<R> {
 }
 
 impl<R: RecordSet> TimeShards<R> {
-    /// Returns the collection under this key. `bin` is the bin of the buckets' records that holds their elements. Nothing is
-    /// read or written.
+    /// Returns the collection under this key. `bin` is the bin of the buckets' records that holds
+    /// their elements. Nothing is read or written.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name of a set that is not allowed, and for the bins that describe shards.
+    /// [`Error::Parameter`] for a name of a set that is not allowed, and for the bins that describe
+    /// shards.
     pub fn new<'k, S: RecordStore<Records = R>>(
         store: &S,
         set: &str,
@@ -100,7 +105,8 @@ impl<R: RecordSet> TimeShards<R> {
         Self::new_with(store, set, key, bin, width, &WritePolicy::default())
     }
 
-    /// Returns the collection under this key, by a policy: its timeout, `send_key` and `durable_delete` count.
+    /// Returns the collection under this key, by a policy: its timeout, `send_key` and
+    /// `durable_delete` count.
     ///
     /// # Errors
     /// As for [`TimeShards::new`].
@@ -125,8 +131,8 @@ impl<R: RecordSet> TimeShards<R> {
         })
     }
 
-    /// Shards each bucket over several records, by a hash of time and element. The number is rounded up to a power of two,
-    /// 4,096 at most. Default: 1.
+    /// Shards each bucket over several records, by a hash of time and element. The number is
+    /// rounded up to a power of two, 4,096 at most. Default: 1.
     #[must_use]
     pub fn hashed(mut self, shards: u64) -> Self {
         self.protocol.steps.set_shards(rounded(shards));
@@ -135,24 +141,28 @@ impl<R: RecordSet> TimeShards<R> {
         self
     }
 
-    /// Sets for how long elements are kept, counted from the end of their bucket. Default: for ever.
+    /// Sets for how long elements are kept, counted from the end of their bucket. Default: for
+    /// ever.
     ///
     /// A record lives for 10 years at most ([`MAX_TIME_TO_LIVE`]), and [`TimeShards::add`] refuses
-    /// data that would have to be kept longer from now on: so the retention must be less than that by a bucket's width at least.
+    /// data that would have to be kept longer from now on: so the retention must be less than that
+    /// by a bucket's width at least.
     #[must_use]
     pub const fn retention(mut self, retention: Duration) -> Self {
         self.protocol.steps.retention = Some(retention);
         self
     }
 
-    /// Adds an element at a time, to the microsecond. Returns whether it was not there before. One operation, O(log N) for N
-    /// elements of its bucket's record; some 5 more for the first element of a bucket, and some 20 for that of the collection.
+    /// Adds an element at a time, to the microsecond. Returns whether it was not there before. One
+    /// operation, O(log N) for N elements of its bucket's record; some 5 more for the first element
+    /// of a bucket, and some 20 for that of the collection.
     ///
     /// # Errors
-    /// [`Error::PastRetention`] for late data: its bucket ended longer than the retention ago. [`Error::Parameter`] for a time
-    /// outside of the years 1 to 9999, and for one that is to be kept for more than 10 years from now.
-    /// Nothing is written then. What a write to one record may refuse; [`Error::ShardScheme`] or
-    /// [`Error::ShardKeyCollision`] where the records are not as they should be.
+    /// [`Error::PastRetention`] for late data: its bucket ended longer than the retention ago.
+    /// [`Error::Parameter`] for a time outside of the years 1 to 9999, and for one that is to be
+    /// kept for more than 10 years from now. Nothing is written then. What a write to one record
+    /// may refuse; [`Error::ShardScheme`] or [`Error::ShardKeyCollision`] where the records are not
+    /// as they should be.
     pub fn add(&self, at: SystemTime, element: impl Into<Value>) -> Result<bool> {
         let at = Micros::of(at)?;
         let pair = pair(at, element.into());
@@ -169,7 +179,8 @@ impl<R: RecordSet> TimeShards<R> {
             .map(|added| has_grown(Some(added.values)))
     }
 
-    /// Removes an element that was added at a time. Returns whether it was there. One operation, O(log N).
+    /// Removes an element that was added at a time. Returns whether it was there. One operation,
+    /// O(log N).
     ///
     /// # Errors
     /// As for [`TimeShards::add`]; late data is not there, without an error.
@@ -187,14 +198,14 @@ impl<R: RecordSet> TimeShards<R> {
         Ok(number(removed.as_ref()) > 0)
     }
 
-    /// Returns a view of the elements of some times, to be read in pages, in either direction, or to be counted.
-    /// `..` is all of them. Nothing is read yet.
+    /// Returns a view of the elements of some times, to be read in pages, in either direction, or
+    /// to be counted. `..` is all of them. Nothing is read yet.
     pub fn range(&self, times: impl RangeBounds<SystemTime>) -> TimeRange<'_, R> {
         TimeRange::new(&self.protocol, &times)
     }
 
-    /// Returns the last `limit` elements, the newest first. O(records of the buckets that hold these elements + limit): a
-    /// collection of 100,000 buckets costs as much as one of 100.
+    /// Returns the last `limit` elements, the newest first. O(records of the buckets that hold
+    /// these elements + limit): a collection of 100,000 buckets costs as much as one of 100.
     ///
     /// # Errors
     /// As for [`TimeShards::add`].
@@ -202,8 +213,8 @@ impl<R: RecordSet> TimeShards<R> {
         self.range(..).latest(limit)
     }
 
-    /// Returns the first `limit` elements behind a time and an element (`None`: the first of all), in the order of
-    /// [`TimeRange::all`]. Costs as [`TimeShards::latest`].
+    /// Returns the first `limit` elements behind a time and an element (`None`: the first of all),
+    /// in the order of [`TimeRange::all`]. Costs as [`TimeShards::latest`].
     ///
     /// # Errors
     /// As for [`TimeShards::add`].
@@ -215,8 +226,8 @@ impl<R: RecordSet> TimeShards<R> {
         self.range(..).page_after(cursor, limit)
     }
 
-    /// Returns the last `limit` elements before a time and an element (`None`: the last of all), the newest first. Costs as
-    /// [`TimeShards::latest`].
+    /// Returns the last `limit` elements before a time and an element (`None`: the last of all),
+    /// the newest first. Costs as [`TimeShards::latest`].
     ///
     /// # Errors
     /// As for [`TimeShards::add`].
@@ -228,8 +239,8 @@ impl<R: RecordSet> TimeShards<R> {
         self.range(..).page_before(cursor, limit)
     }
 
-    /// Deletes the collection with all its buckets. The next caller carries an unfinished deletion to its
-    /// end.
+    /// Deletes the collection with all its buckets. The next caller carries an unfinished deletion
+    /// to its end.
     ///
     /// # Errors
     /// As for [`TimeShards::add`].

@@ -11,8 +11,8 @@ use crate::{Digest, Error, Result};
 
 /// A set with secondary indexes.
 pub trait IndexedRecordSet: RecordSet {
-    /// Returns whether indexes have several components and are in the order of their values. If not, a query must ask for one
-    /// value by [`IndexQuery::equal`] alone. Default: true.
+    /// Returns whether indexes have several components and are in the order of their values. If
+    /// not, a query must ask for one value by [`IndexQuery::equal`] alone. Default: true.
     fn has_ordered_indexes(&self) -> bool {
         true
     }

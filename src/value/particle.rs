@@ -5,7 +5,8 @@ use super::CodecError;
 /// Defines the types. A row has the type, its number, and its name for messages.
 macro_rules! types {
     ($($(#[$doc:meta])* $kind:ident = $number:literal $name:literal,)*) => {
-        /// The type of a stored value, with Aerospike's numbers (`as_bytes` types of the wire protocol).
+        /// The type of a stored value, with Aerospike's numbers (`as_bytes` types of the wire
+        /// protocol).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         #[non_exhaustive]

@@ -1,10 +1,11 @@
-//! What cleaning costs: bytes written for each byte of uniform overwrites, by the fill of the device, beside the formula of
-//! a greedy cleaner, `a / (a + W(-a e^-a))` with a = 1 / fill (W: Lambert's).
+//! What cleaning costs: bytes written for each byte of uniform overwrites, by the fill of the
+//! device, beside the formula of a greedy cleaner, `a / (a + W(-a e^-a))` with a = 1 / fill (W:
+//! Lambert's).
 //!
 //! `cargo bench -p spikelet-storage --bench amplification -- [--mib 4096] [--volumes 3] [--writers 1] [--lanes 1]`
 //!
-//! Records of 1 KiB in a namespace in memory; the second half of the volumes counts. Live entries over the device's blocks
-//! are the fill. Refused writes are counted: there should be none.
+//! Records of 1 KiB in a namespace in memory; the second half of the volumes counts. Live entries
+//! over the device's blocks are the fill. Refused writes are counted: there should be none.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(missing_docs)]
 
@@ -20,8 +21,8 @@ const PAYLOAD_BYTES: usize = 1024 - 64;
 
 /// The amplification of greedy cleaning at this fill: bytes written for each byte of the user's.
 fn greedy(fill: f64) -> f64 {
-    // The share of live entries in a block when it is cleaned, u, solves u = e^(-(1 - u) / fill); beside u = 1, which is not
-    // meant. Each cleaned block of 1 frees 1 - u.
+    // The share of live entries in a block when it is cleaned, u, solves u = e^(-(1 - u) / fill);
+    // beside u = 1, which is not meant. Each cleaned block of 1 frees 1 - u.
     let mut u = 0.5;
     for _ in 0..10_000 {
         u = f64::exp(-(1.0 - u) / fill);

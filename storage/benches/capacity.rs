@@ -1,6 +1,6 @@
-//! What many records cost: index bytes, stalls while the index grows, opening with and without a snapshot, a pass over
-//! tombstones, memory and disk. Times are those of the clock; in brackets that of the processors, which other programs do
-//! not change.
+//! What many records cost: index bytes, stalls while the index grows, opening with and without a
+//! snapshot, a pass over tombstones, memory and disk. Times are those of the clock; in brackets
+//! that of the processors, which other programs do not change.
 //!
 //! `cargo bench -p spikelet-storage --bench capacity -- [--records 20000000] [--dir DIR]`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]

@@ -1,10 +1,13 @@
-//! Candidates for the primary index, side by side: memory, build, hit, dependent hit, miss, two threads, longest stall.
+//! Candidates for the primary index, side by side: memory, build, hit, dependent hit, miss, two
+//! threads, longest stall.
 //!
 //! `cargo bench -p spikelet-storage --bench index_candidates -- --records 1000000 [--rounds 3] [--only NAME,NAME]`
-//! `cargo bench -p spikelet-storage --bench index_candidates -- --growth`: how long the longest insert of ours takes.
+//! `cargo bench -p spikelet-storage --bench index_candidates -- --growth`: how long the longest
+//! insert of ours takes.
 //!
-//! Every candidate answers the same question: the entry of a digest in a simulated log, found and compared there. Each run
-//! is a process of its own, so that memory is its own; rounds are interleaved, and the table shows medians.
+//! Every candidate answers the same question: the entry of a digest in a simulated log, found and
+//! compared there. Each run is a process of its own, so that memory is its own; rounds are
+//! interleaved, and the table shows medians.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(dead_code, unused_imports, missing_docs)]
 
@@ -76,8 +79,9 @@ fn digest_of(number: u64) -> Digest {
     Digest::new(bytes)
 }
 
-/// What the candidates hash by: bits of the digest that the partition does not use. One aligned word: a load that spans
-/// two stores that were just made would wait for them, which is about this bench and not about the index.
+/// What the candidates hash by: bits of the digest that the partition does not use. One aligned
+/// word: a load that spans two stores that were just made would wait for them, which is about this
+/// bench and not about the index.
 fn hash_of(digest: &Digest) -> u64 {
     u64::from_le_bytes(digest.as_bytes()[8..16].try_into().unwrap())
 }
@@ -450,7 +454,8 @@ fn measure(name: &str, records: u64) -> [f64; COLUMNS.len()] {
     });
     drop(table);
 
-    // Once more, each insert timed by the processor time of this thread: other work on the machine is no stall.
+    // Once more, each insert timed by the processor time of this thread: other work on the machine
+    // is no stall.
     let table = design(name, records);
     let mut times = Vec::with_capacity(records as usize);
     let mut before = thread_time_us();
@@ -475,8 +480,8 @@ fn measure(name: &str, records: u64) -> [f64; COLUMNS.len()] {
     ]
 }
 
-/// The longest insert into one growing partition of ours. The same records 15 times, and of each insert the quickest: what
-/// is left is not the machine's doing.
+/// The longest insert into one growing partition of ours. The same records 15 times, and of each
+/// insert the quickest: what is left is not the machine's doing.
 fn growth() {
     const ROUNDS: usize = 15;
     println!("| records | a partition | longest insert us |");

@@ -1,4 +1,5 @@
-//! When a write may be acknowledged: at once, after the sync that covers it, or when a future completes.
+//! When a write may be acknowledged: at once, after the sync that covers it, or when a future
+//! completes.
 
 use crate::attempt;
 use crate::core::Core;
@@ -70,7 +71,8 @@ impl Future for DurableFuture {
 
 impl Drop for DurableFuture {
     fn drop(&mut self) {
-        // In the child of a fork no thread may ever unlock the list, which a thread of the parent had locked.
+        // In the child of a fork no thread may ever unlock the list, which a thread of the parent
+        // had locked.
         if let Some(ticket) = self.ticket
             && !self.core.fork.is_child()
         {

@@ -1,10 +1,12 @@
 //! Writes of tasks: the thread that makes an attempt waits for nothing.
 //!
-//! A write waits for its record, for space and for its sync. A thread that runs many tasks must not wait. It makes the write
-//! inside an [`Attempt`]. Where the write would wait, it fails at once and changes nothing, and the attempt keeps the place in
-//! the record's queue, or remembers that it needs space. The task waits, and makes the write again.
+//! A write waits for its record, for space and for its sync. A thread that runs many tasks must not
+//! wait. It makes the write inside an [`Attempt`]. Where the write would wait, it fails at once and
+//! changes nothing, and the attempt keeps the place in the record's queue, or remembers that it
+//! needs space. The task waits, and makes the write again.
 //!
-//! The thread knows its attempt, so no call passes it along, and a write that need not wait looks for none.
+//! The thread knows its attempt, so no call passes it along, and a write that need not wait looks
+//! for none.
 
 use crate::clock::later;
 use crate::core::{Core, CoreCounters};
@@ -18,10 +20,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// A write of a task, made by a thread that waits for nothing. [`Namespace::attempt`](crate::Namespace::attempt) begins one.
+/// A write of a task, made by a thread that waits for nothing.
+/// [`Namespace::attempt`](crate::Namespace::attempt) begins one.
 ///
-/// One attempt serves one write: of a record, or of several as a group or a transaction. It is bound to its namespace;
-/// inside [`Attempt::run`], writes to other namespaces wait as they always do. Dropping it leaves the queue of the record.
+/// One attempt serves one write: of a record, or of several as a group or a transaction. It is
+/// bound to its namespace; inside [`Attempt::run`], writes to other namespaces wait as they always
+/// do. Dropping it leaves the queue of the record.
 #[derive(Debug)]
 #[must_use = "an attempt does nothing until it is run"]
 pub struct Attempt {
@@ -47,14 +51,16 @@ struct QueueState {
 enum Awaited {
     Nothing,
     Record(QueuePlace),
-    /// Room for new versions, in blocks. The count of vain looks for blocks to empty when the write found none.
+    /// Room for new versions, in blocks. The count of vain looks for blocks to empty when the write
+    /// found none.
     Space {
         blocks: u64,
         vain_looks: u64,
     },
 }
 
-/// A place in the queue of a record. Dropping it leaves the queue, or gives the record back if it was handed over.
+/// A place in the queue of a record. Dropping it leaves the queue, or gives the record back if it
+/// was handed over.
 #[derive(Debug)]
 struct QueuePlace {
     core: Arc<Core>,
@@ -97,11 +103,14 @@ impl Attempt {
         }
     }
 
-    /// Makes the write. Where it would wait for a record or for space, it fails with [`Error::Timeout`](crate::Error::Timeout) or
-    /// [`Error::StopWrites`](crate::Error::StopWrites), nothing is changed, and [`Attempt::must_wait`] is true: then await [`Attempt::ready`], and run
-    /// it again. Where it would wait for a sync, it succeeds: see [`Attempt::take_unsynced`].
+    /// Makes the write. Where it would wait for a record or for space, it fails with
+    /// [`Error::Timeout`](crate::Error::Timeout) or
+    /// [`Error::StopWrites`](crate::Error::StopWrites), nothing is changed, and
+    /// [`Attempt::must_wait`] is true: then await [`Attempt::ready`], and run it again. Where it
+    /// would wait for a sync, it succeeds: see [`Attempt::take_unsynced`].
     ///
-    /// Limits of time in the write itself have no effect, except that a write without any patience is refused at once.
+    /// Limits of time in the write itself have no effect, except that a write without any patience
+    /// is refused at once.
     pub fn run<R>(&mut self, write: impl FnOnce() -> R) -> R {
         if let Some(state) = &mut self.state {
             state.must_wait = false;
@@ -134,11 +143,12 @@ impl Attempt {
         RUNNING.try_with(must_wait).unwrap_or(false)
     }
 
-    /// Queues for a record before the write, and then owns it until the write is run: for writers that keep a record for a
-    /// while. [`Attempt::ready`] waits for it.
+    /// Queues for a record before the write, and then owns it until the write is run: for writers
+    /// that keep a record for a while. [`Attempt::ready`] waits for it.
     ///
     /// # Errors
-    /// [`Error::KeyBusy`](crate::Error::KeyBusy) if `max_waiters` writers queue already; the errors of a namespace that takes no writes.
+    /// [`Error::KeyBusy`](crate::Error::KeyBusy) if `max_waiters` writers queue already; the errors
+    /// of a namespace that takes no writes.
     pub fn queue(&mut self, digest: &Digest) -> Result<()> {
         let Some(state) = &mut self.state else {
             return Ok(());
@@ -192,7 +202,8 @@ impl Attempt {
         }
     }
 
-    /// Returns when the namespace's patience for space is over, if the write waits for that. Run the write once more then.
+    /// Returns when the namespace's patience for space is over, if the write waits for that. Run
+    /// the write once more then.
     #[must_use]
     pub fn ends(&self) -> Option<Instant> {
         let state = self.state.as_ref()?;
@@ -200,15 +211,17 @@ impl Attempt {
         state.space_ends.filter(|_| waits)
     }
 
-    /// Ends the patience: from here on a run that would have to wait fails as a write at the end of its limit.
+    /// Ends the patience: from here on a run that would have to wait fails as a write at the end of
+    /// its limit.
     pub fn end_patience(&mut self) {
         if let Some(state) = &mut self.state {
             state.is_last = true;
         }
     }
 
-    /// Returns the number of the last write that the runs have made, if the namespace promises that it is durable
-    /// ([`Durability::Commit`](crate::Durability::Commit)): the task waits for [`Namespace::durable`](crate::Namespace::durable).
+    /// Returns the number of the last write that the runs have made, if the namespace promises that
+    /// it is durable ([`Durability::Commit`](crate::Durability::Commit)): the task waits for
+    /// [`Namespace::durable`](crate::Namespace::durable).
     pub fn take_unsynced(&mut self) -> Option<Lsn> {
         self.state.as_mut()?.unsynced.take()
     }
@@ -269,8 +282,8 @@ pub(crate) fn patience(core: &Core) -> Patience {
     .unwrap_or(Patience::Thread)
 }
 
-/// Takes over a record that was handed to the attempt of this thread. Returns its place in the queue; `None`: it was not
-/// handed over. The caller has the partition locked.
+/// Takes over a record that was handed to the attempt of this thread. Returns its place in the
+/// queue; `None`: it was not handed over. The caller has the partition locked.
 #[cold]
 pub(crate) fn take_granted(
     core: &Core,
@@ -327,8 +340,8 @@ pub(crate) fn defer_sync(core: &Core, lsn: Lsn) -> bool {
 }
 
 impl QueuePlace {
-    /// Whether the record was handed over; the task is woken when it is. From then on others may move it until the
-    /// write runs.
+    /// Whether the record was handed over; the task is woken when it is. From then on others may
+    /// move it until the write runs.
     fn is_granted(&self, context: &Context<'_>) -> bool {
         let Some(waiter) = &self.waiter else {
             return true;

@@ -1,10 +1,12 @@
-//! Where the time comes from. Injected, so that expiry and everything else that depends on time is tested without waiting.
+//! Where the time comes from. Injected, so that expiry and everything else that depends on time is
+//! tested without waiting.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// 2010-01-01T00:00:00Z, from which times in records are counted, in seconds after 1970 (Aerospike's epoch).
+/// 2010-01-01T00:00:00Z, from which times in records are counted, in seconds after 1970
+/// (Aerospike's epoch).
 pub const EPOCH_UNIX_SECONDS: u64 = 1_262_304_000;
 
 /// A source of time.

@@ -41,8 +41,8 @@ pub(crate) struct Core {
     pub(crate) any_deltas: AtomicBool,
     /// Dead entries may count as live: entries of chains that could not be read when they ended.
     pub(crate) counts_dead: AtomicBool,
-    /// Bytes of the log are lost, and their records are unknown: an entry with a number not above this may be stale.
-    /// 0 if no such bytes are lost.
+    /// Bytes of the log are lost, and their records are unknown: an entry with a number not above
+    /// this may be stale. 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) followers: Followers,
     /// What disappears without a trace in the index.
@@ -53,7 +53,8 @@ pub(crate) struct Core {
     pub(crate) defrag: Mutex<Defrag>,
     /// Bytes written before this opening.
     pub(crate) earlier_traffic: Traffic,
-    /// Whether writes are refused: since a close, or from the start in a namespace opened for reading.
+    /// Whether writes are refused: since a close, or from the start in a namespace opened for
+    /// reading.
     pub(crate) closed: AtomicBool,
     pub(crate) opened_for_reading: bool,
     /// Whether the close has succeeded. Held during it, and by work that must not run beside it.
@@ -149,7 +150,8 @@ impl Core {
         for _ in 0..METADATA_COPIES {
             match self.log.append(SpacePurpose::Delete, entry) {
                 Ok(copy) => copies.push(copy),
-                // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
+                // One copy is as good as two, as long as it is not damaged: the next opening writes
+                // the other.
                 Err(_) if !copies.is_empty() => break,
                 Err(error) => return Err(error),
             }

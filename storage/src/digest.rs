@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// How many partitions a namespace has. Fixed, as in Aerospike: clients, scans and cursors speak in partitions.
+/// How many partitions a namespace has. Fixed, as in Aerospike: clients, scans and cursors speak in
+/// partitions.
 #[cfg(not(shuttle))]
 pub const PARTITIONS: usize = 4096;
 /// Few, so that the model checker need not make thousands at each run.
@@ -37,7 +38,8 @@ impl Digest {
         ((a as usize) | ((b as usize & 0x0f) << 8)) % PARTITIONS
     }
 
-    /// 24 bits, independent of the partition, by which the primary index orders and tells apart the records of one partition.
+    /// 24 bits, independent of the partition, by which the primary index orders and tells apart the
+    /// records of one partition.
     pub(crate) const fn tag(&self) -> u32 {
         let [_, _, a, b, c, ..] = self.0;
         u32::from_le_bytes([a, b, c, 0])

@@ -12,8 +12,8 @@
 //! 54 u16  zero
 //! 56      body: [varint key length, key if KEYED] payload
 //! ```
-//! All integers are little-endian. The head check is written last, so a header that a killed process left behind
-//! always has its whole body.
+//! All integers are little-endian. The head check is written last, so a header that a killed
+//! process left behind always has its whole body.
 
 use crate::bytes::{Varint, chunk, take, take_varint};
 use crate::digest::Digest;
@@ -23,7 +23,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Size of the fixed header in bytes.
 pub(crate) const ENTRY_HEADER_BYTES: usize = 56;
 
-/// How many bits a log sequence number has in a header; the generation has the other 16 of the word.
+/// How many bits a log sequence number has in a header; the generation has the other 16 of the
+/// word.
 pub(crate) const LSN_BITS: u32 = 48;
 const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
 const LUT_BITS: u32 = 40;
@@ -92,11 +93,13 @@ pub(crate) const FLAGS_OF_PLACE: u8 =
 
 /// A log sequence number: the place of a write in the order of all writes of its namespace.
 ///
-/// Numbers rise from write to write over the whole life of a namespace: closing and opening it goes on with them, and no
-/// number is given twice. They have 48 bits. A group of writes has consecutive numbers.
+/// Numbers rise from write to write over the whole life of a namespace: closing and opening it goes
+/// on with them, and no number is given twice. They have 48 bits. A group of writes has consecutive
+/// numbers.
 ///
-/// Once a write is durable, so is every write of the namespace with a lower number: see [`crate::Namespace::wait_durable`]
-/// and [`crate::Namespace::durable`]. The numbers of two namespaces have nothing to do with each other.
+/// Once a write is durable, so is every write of the namespace with a lower number: see
+/// [`crate::Namespace::wait_durable`] and [`crate::Namespace::durable`]. The numbers of two
+/// namespaces have nothing to do with each other.
 ///
 /// ```
 /// use spikelet_storage::Lsn;
@@ -128,7 +131,8 @@ impl std::fmt::Display for Lsn {
     }
 }
 
-/// Binds an entry to its place: bytes of a recycled block's earlier life, or copied elsewhere, never pass for entries.
+/// Binds an entry to its place: bytes of a recycled block's earlier life, or copied elsewhere,
+/// never pass for entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryPlace {
     pub(crate) device_id: u64,
@@ -307,7 +311,8 @@ pub(crate) const fn void_header(first: Lsn, count: usize) -> EntryHeader {
     }
 }
 
-/// The header of a record about which nothing is known yet: sequence number and sizes are filled in by the log.
+/// The header of a record about which nothing is known yet: sequence number and sizes are filled in
+/// by the log.
 pub(crate) const fn blank_header() -> EntryHeader {
     EntryHeader {
         kind: EntryKind::Record,
@@ -315,7 +320,8 @@ pub(crate) const fn blank_header() -> EntryHeader {
     }
 }
 
-/// The digest of a metadata entry, by its body: both copies of a change have the same, and other changes another.
+/// The digest of a metadata entry, by its body: both copies of a change have the same, and other
+/// changes another.
 pub(crate) fn metadata_digest(body: &[u8]) -> Digest {
     let hash = xxh3_64_with_seed(body, 0).to_le_bytes();
     let mut bytes = [0; Digest::LEN];

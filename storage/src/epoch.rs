@@ -1,14 +1,14 @@
-//! Memory and blocks outlive their readers: memory that a reader may still see is given back only after
-//! every guard of its time has been dropped.
+//! Memory and blocks outlive their readers: memory that a reader may still see is given back only
+//! after every guard of its time has been dropped.
 //!
-//! Normal builds use a collector of `crossbeam-epoch`: `pin()` costs a few nanoseconds and never waits,
-//! guards nest, and a deferred function runs on whichever thread collects next. Model builds
+//! Normal builds use a collector of `crossbeam-epoch`: `pin()` costs a few nanoseconds and never
+//! waits, guards nest, and a deferred function runs on whichever thread collects next. Model builds
 //! (`cfg(shuttle)`) use a small model of the same promise, in which a deferred function runs at the
 //! first moment at which it may.
 
-//! Beside the epoch, every thread notes its present work, so that a reader that stays for long holds back the block that it
-//! reads and no other: a block that is not in the index any more is unseen when no thread is looking records up, or reads
-//! an entry of this block.
+//! Beside the epoch, every thread notes its present work, so that a reader that stays for long
+//! holds back the block that it reads and no other: a block that is not in the index any more is
+//! unseen when no thread is looking records up, or reads an entry of this block.
 
 #[cfg(not(shuttle))]
 pub(crate) use watched::{Guard, is_pinned, is_unseen, pin, without_guards};
@@ -65,7 +65,8 @@ mod watched {
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
     use std::sync::{Arc, LazyLock};
 
-    /// The present work of a thread: none, looking records up, or reading in a block (then the block's number).
+    /// The present work of a thread: none, looking records up, or reading in a block (then the
+    /// block's number).
     const IDLE: u64 = 0;
     const LOOKING: u64 = 1;
 
@@ -126,7 +127,8 @@ mod watched {
                 // The outer guard's pin has had its fence before this store.
                 fence(Ordering::SeqCst);
             }
-            // The outermost pin is a full fence: a thread that does not see the store above has changed the index before.
+            // The outermost pin is a full fence: a thread that does not see the store above has
+            // changed the index before.
             Guard(Pin::Of(thread.epochs.pin()))
         });
         entered.unwrap_or_else(|_| {
@@ -178,7 +180,8 @@ mod watched {
                 }
                 Pin::Released => return,
             }
-            // Guards may be dropped in any order: as long as one is left, the thread may look at everything.
+            // Guards may be dropped in any order: as long as one is left, the thread may look at
+            // everything.
             let _ = THREAD.try_with(|thread| {
                 let depth = thread.depth.get().saturating_sub(1);
                 thread.depth.set(depth);
@@ -209,8 +212,8 @@ mod watched {
         f()
     }
 
-    /// Whether no thread can see this block, which is not in the index any more: none is looking records up at this moment,
-    /// and none reads in the block.
+    /// Whether no thread can see this block, which is not in the index any more: none is looking
+    /// records up at this moment, and none reads in the block.
     pub(crate) fn is_unseen(block: WatchedBlock) -> bool {
         fence(Ordering::SeqCst);
         let is_elsewhere = |state: &Arc<State>| {

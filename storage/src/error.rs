@@ -47,7 +47,8 @@ pub enum Error {
         limit: u64,
     },
 
-    /// Free space is down to the reserve that deletes and defragmentation need, or the disk is full.
+    /// Free space is down to the reserve that deletes and defragmentation need, or the disk is
+    /// full.
     #[error(
         "namespace {namespace} is full ({free_blocks} free blocks left; a few are reserved for deletes and defragmentation, many mean that the disk is full): delete records, raise its max size, or make room on the disk"
     )]
@@ -67,7 +68,8 @@ pub enum Error {
         namespace: String,
     },
 
-    /// A sync failed earlier. Writes acknowledged since the last good sync may be lost in a power failure.
+    /// A sync failed earlier. Writes acknowledged since the last good sync may be lost in a power
+    /// failure.
     #[error(
         "namespace {namespace} is read-only since a sync failed ({reason}): check the device, then open the store again"
     )]
@@ -78,8 +80,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// The write is applied and visible, but the sync that should make it durable failed. Or the device refused it, with a
-    /// part of it stored that cannot be erased: the next opening shows all of it, or nothing.
+    /// The write is applied and visible, but the sync that should make it durable failed. Or the
+    /// device refused it, with a part of it stored that cannot be erased: the next opening shows
+    /// all of it, or nothing.
     #[error(
         "whether the write is durable is unknown ({reason}); read before you repeat it, and open the store again first if it takes no writes"
     )]
@@ -99,7 +102,8 @@ pub enum Error {
         offset: u64,
     },
 
-    /// Bytes of the log are lost, and their records are unknown: a version written before may be out of date.
+    /// Bytes of the log are lost, and their records are unknown: a version written before may be
+    /// out of date.
     #[error(
         "namespace {namespace} has lost part of its log and the list of what was in it, so this record may have had a newer version; write it anew, or restore the namespace from a backup (`verify` shows the damage)"
     )]
@@ -159,7 +163,8 @@ pub enum Error {
         reason: String,
     },
 
-    /// Changes that a reader has not read yet are gone: it was too slow, or asks for changes older than those kept.
+    /// Changes that a reader has not read yet are gone: it was too slow, or asks for changes older
+    /// than those kept.
     #[error(
         "changes of namespace {namespace} after {position} are not all there any more: the first that are have numbers above {lost_to}; read the records anew and go on from now, and raise change_bytes_max if readers are slower than that"
     )]
@@ -198,7 +203,8 @@ impl Error {
         }
     }
 
-    /// Whether stored bytes are lost: the record is damaged, or may have had a newer version that is.
+    /// Whether stored bytes are lost: the record is damaged, or may have had a newer version that
+    /// is.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::MaybeStale { .. })

@@ -1,4 +1,5 @@
-//! Records with chains of deltas: their images, built and dropped, and the entries that they consist of.
+//! Records with chains of deltas: their images, built and dropped, and the entries that they
+//! consist of.
 
 use crate::core::Core;
 use crate::digest::Digest;
@@ -16,7 +17,8 @@ use std::sync::atomic::Ordering;
 const EVICTIONS: usize = 8;
 
 impl Core {
-    /// The record with the delta at this location as newest version, from an image that stays behind.
+    /// The record with the delta at this location as newest version, from an image that stays
+    /// behind.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) if an entry of the chain does not hold.
@@ -75,8 +77,8 @@ impl Core {
         }
     }
 
-    /// Whether the entry of a slot is a delta. `None`: its header cannot be read, or is damaged. Chains are rare: without
-    /// them no entry needs a look.
+    /// Whether the entry of a slot is a delta. `None`: its header cannot be read, or is damaged.
+    /// Chains are rare: without them no entry needs a look.
     #[inline]
     pub(crate) fn is_delta(&self, slot: &IndexSlot, guard: &Guard) -> Option<bool> {
         if !self.any_deltas.load(Ordering::Relaxed) {
@@ -87,8 +89,8 @@ impl Core {
         (self.believes(slot, &view)).then(|| view.kind_is(EntryKind::Delta))
     }
 
-    /// Returns the entries that a slot's version consists of, the whole record first. `slot`: found in the index under this
-    /// guard. `None`: they are not known, since one of them is damaged.
+    /// Returns the entries that a slot's version consists of, the whole record first. `slot`: found
+    /// in the index under this guard. `None`: they are not known, since one of them is damaged.
     pub(crate) fn parts_of_slot(&self, slot: &IndexSlot, guard: &Guard) -> Option<Vec<ChainPart>> {
         if let Some(number) = Images::number_of(slot.location) {
             let image = self.log.images().get(number, guard);
@@ -109,8 +111,9 @@ impl Core {
         }])
     }
 
-    /// Returns what the slot would be if images were not kept, its location that of an entry, and the parts of its chain if it
-    /// has one that can be read. `None`: the location of its entry is not known, since the chain of its image cannot be read.
+    /// Returns what the slot would be if images were not kept, its location that of an entry, and
+    /// the parts of its chain if it has one that can be read. `None`: the location of its entry is
+    /// not known, since the chain of its image cannot be read.
     pub(crate) fn stored_slot(
         &self,
         slot: &IndexSlot,

@@ -1,4 +1,5 @@
-//! The whole store under the model checker: readers, writers, defragmentation and sync, in thousands of schedules.
+//! The whole store under the model checker: readers, writers, defragmentation and sync, in
+//! thousands of schedules.
 //!
 //! Stores into device memory are no steps of the model, but every copy from staging memory is two
 //! of them, so that a buffer can be begun anew in the middle of one. The scenarios check who may
@@ -96,7 +97,8 @@ fn staged_entries_do_not_change_under_readers_while_buffers_are_flushed_and_begu
     });
 }
 
-/// The number in the middle of a record that is edited there, and whether all the rest is as it was.
+/// The number in the middle of a record that is edited there, and whether all the rest is as it
+/// was.
 fn edited(namespace: &Namespace) -> u8 {
     let number = namespace.get(&digest(9), |entry| {
         let payload = entry.payload();

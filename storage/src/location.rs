@@ -5,13 +5,15 @@ pub(crate) const UNIT_BYTES: u64 = 16;
 
 const OFFSET_BITS: u32 = 35;
 
-/// How many devices one namespace can have: 4 bits of a location, less the number that marks images.
+/// How many devices one namespace can have: 4 bits of a location, less the number that marks
+/// images.
 pub const DEVICES_MAX: usize = (1 << (Location::BITS - OFFSET_BITS)) - 1;
 
 /// The largest device: 35 bits of 16-byte units, 512 GiB.
 pub const DEVICE_BYTES_MAX: u64 = UNIT_BYTES << OFFSET_BITS;
 
-/// The place of an entry: device (4 bits) and offset in 16-byte units (35 bits). Never zero, since a device begins with its header.
+/// The place of an entry: device (4 bits) and offset in 16-byte units (35 bits). Never zero, since
+/// a device begins with its header.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Location(u64);
 
@@ -29,7 +31,8 @@ impl Location {
         Self(((device as u64) << OFFSET_BITS) | (offset_bytes / UNIT_BYTES))
     }
 
-    /// Stands for the image with this number, which is kept in memory. `device` is a number that no device has.
+    /// Stands for the image with this number, which is kept in memory. `device` is a number that no
+    /// device has.
     pub(crate) const fn of_image(device: usize, number: u64) -> Self {
         Self(((device as u64) << OFFSET_BITS) | (number & ((1 << OFFSET_BITS) - 1)))
     }

@@ -1,7 +1,7 @@
 //! A namespace: the log, the index over it, and the record locks, as one store of bytes by digest.
 //!
-//! Reading takes no lock. Writing goes through [`Namespace::lock`]: the holder of a [`RecordLock`] sees the record as it
-//! is and may put a new version, or a tombstone, in its place.
+//! Reading takes no lock. Writing goes through [`Namespace::lock`]: the holder of a [`RecordLock`]
+//! sees the record as it is and may put a new version, or a tombstone, in its place.
 
 use crate::acknowledge::DurableFuture;
 use crate::attempt::Attempt;
@@ -36,14 +36,16 @@ impl Namespace {
         &self.core.options
     }
 
-    /// Lends the record with this digest to `read`, without a copy and without a lock. None: there is no such record, or
-    /// it was deleted or truncated. Whether it has expired is for the caller to see ([`EntryView::void_time`]).
+    /// Lends the record with this digest to `read`, without a copy and without a lock. None: there
+    /// is no such record, or it was deleted or truncated. Whether it has expired is for the caller
+    /// to see ([`EntryView::void_time`]).
     ///
-    /// Costs one probe of the index and one look at the log. The block of the record is not used again
-    /// while `read` runs.
+    /// Costs one probe of the index and one look at the log. The block of the record is not used
+    /// again while `read` runs.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) if the stored bytes do not match their checksum (looked at once for each entry after opening).
+    /// [`Error::Damaged`](crate::Error::Damaged) if the stored bytes do not match their checksum
+    /// (looked at once for each entry after opening).
     #[inline]
     pub fn get<R>(
         &self,
@@ -58,19 +60,21 @@ impl Namespace {
         Ok(Some(read(found.view())))
     }
 
-    /// Has the memory fetched that a write of this digest will touch first: for a record that is about to be locked.
-    /// [`Namespace::get_batch`] reads many.
+    /// Has the memory fetched that a write of this digest will touch first: for a record that is
+    /// about to be locked. [`Namespace::get_batch`] reads many.
     #[inline]
     pub fn prefetch(&self, digest: &Digest) {
         self.core.index.at(digest).prefetch_to_write();
     }
 
-    /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it locked queue in FIFO
-    /// order. Other records are not disturbed. Space cannot be recycled while a lock is held: keep it short.
+    /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it
+    /// locked queue in FIFO order. Other records are not disturbed. Space cannot be recycled while
+    /// a lock is held: keep it short.
     ///
     /// # Errors
-    /// [`Error::KeyBusy`](crate::Error::KeyBusy) at once if `max_waiters` writers queue already; [`Error::Timeout`](crate::Error::Timeout) after `timeout` in the
-    /// queue (None = wait as long as it takes). In both cases nothing was changed. A put waits for space until the same end.
+    /// [`Error::KeyBusy`](crate::Error::KeyBusy) at once if `max_waiters` writers queue already;
+    /// [`Error::Timeout`](crate::Error::Timeout) after `timeout` in the queue (None = wait as long
+    /// as it takes). In both cases nothing was changed. A put waits for space until the same end.
     pub fn lock(&self, digest: &Digest, timeout: Option<Duration>) -> Result<RecordLock<'_>> {
         RecordLock::acquire(&self.core, digest, timeout)
     }
@@ -101,8 +105,9 @@ impl Namespace {
         Attempt::new(&self.core)
     }
 
-    /// Lends every record of a partition (0..4096) to `read`, in no particular order. Records written meanwhile may or
-    /// may not be among them. A record that is damaged is reported as an error in its place.
+    /// Lends every record of a partition (0..4096) to `read`, in no particular order. Records
+    /// written meanwhile may or may not be among them. A record that is damaged is reported as an
+    /// error in its place.
     pub fn scan_partition(
         &self,
         partition: usize,
@@ -111,8 +116,9 @@ impl Namespace {
         self.scan_sets(partition, |_| true, read)
     }
 
-    /// Lends the records of wanted sets (by number) of a partition to `read`: as [`Namespace::scan_partition`], but
-    /// records of other sets are not looked at, so their damage is not reported.
+    /// Lends the records of wanted sets (by number) of a partition to `read`: as
+    /// [`Namespace::scan_partition`], but records of other sets are not looked at, so their damage
+    /// is not reported.
     pub fn scan_sets<B>(
         &self,
         partition: usize,
@@ -144,9 +150,10 @@ impl Namespace {
         ControlFlow::Continue(())
     }
 
-    /// Applies changes to several locked records, all of this namespace and each of another record: after a crash or a
-    /// power failure all of them are there, or none. Readers may see them appear one after the other. Returns the number of
-    /// the group when it is as durable as the namespace promises; `None` if there are no changes.
+    /// Applies changes to several locked records, all of this namespace and each of another record:
+    /// after a crash or a power failure all of them are there, or none. Readers may see them appear
+    /// one after the other. Returns the number of the group when it is as durable as the namespace
+    /// promises; `None` if there are no changes.
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`](crate::Error::InDoubt).
@@ -159,8 +166,8 @@ impl Namespace {
         Ok(lsn)
     }
 
-    /// Applies changes to several locked records as [`Namespace::commit_group`] does, but never waits for durability. The
-    /// group is durable once its number is.
+    /// Applies changes to several locked records as [`Namespace::commit_group`] does, but never
+    /// waits for durability. The group is durable once its number is.
     ///
     /// # Errors
     /// Nothing was changed.
@@ -173,8 +180,8 @@ impl Namespace {
         self.apply_members(members.collect(), None::<fn(bool)>)
     }
 
-    /// Does as [`Namespace::apply_group`] does. `done`, if there is one, is called with whether anything was changed before any
-    /// of the records is unlocked.
+    /// Does as [`Namespace::apply_group`] does. `done`, if there is one, is called with whether
+    /// anything was changed before any of the records is unlocked.
     ///
     /// # Errors
     /// Nothing was changed.
@@ -186,18 +193,19 @@ impl Namespace {
         self.core.apply_group(members, done)
     }
 
-    /// Waits until a write is as durable as the namespace promises, as [`RecordLock::put`] does after
-    /// [`RecordLock::apply`].
+    /// Waits until a write is as durable as the namespace promises, as [`RecordLock::put`] does
+    /// after [`RecordLock::apply`].
     ///
     /// # Errors
-    /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed: the write is in place, and may not be durable.
+    /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed: the write is in place, and may
+    /// not be durable.
     pub fn settle(&self, lsn: Lsn) -> Result<()> {
         self.core.acknowledge(lsn)
     }
 
-    /// The digests of the records of a partition (0..4096) that are there, or that a writer has locked and may be about to
-    /// create. A caller that then locks each of them has met every record that was written by a writer that had locked it
-    /// before this call.
+    /// The digests of the records of a partition (0..4096) that are there, or that a writer has
+    /// locked and may be about to create. A caller that then locks each of them has met every
+    /// record that was written by a writer that had locked it before this call.
     #[must_use]
     pub fn digests_and_locked(&self, partition: usize) -> Vec<Digest> {
         let guard = epoch::pin();
@@ -218,7 +226,8 @@ impl Namespace {
         self.core.sets.catalog()
     }
 
-    /// Keeps `catalog` in the namespace's metadata in place of the present one. Durable with the next sync.
+    /// Keeps `catalog` in the namespace's metadata in place of the present one. Durable with the
+    /// next sync.
     ///
     /// # Errors
     /// [`Error::BadOption`](crate::Error::BadOption) beyond
@@ -230,8 +239,8 @@ impl Namespace {
         self.core.acknowledge(self.last_lsn())
     }
 
-    /// Returns the number of the latest write, or of one that is being made: once it is durable, so is every write that
-    /// has returned before this call.
+    /// Returns the number of the latest write, or of one that is being made: once it is durable, so
+    /// is every write that has returned before this call.
     #[must_use]
     pub fn last_lsn(&self) -> Lsn {
         Lsn(self.core.log.last_lsn())
@@ -244,23 +253,29 @@ impl Namespace {
     }
 
     /// Blocks until the write with this number, and all before it, are on stable storage, under any
-    /// [`Durability`](crate::Durability). Returns at once if they are. Callers that wait at the same time share one sync.
+    /// [`Durability`](crate::Durability). Returns at once if they are. Callers that wait at the
+    /// same time share one sync.
     ///
     /// # Errors
-    /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed before they were, now or earlier; [`Error::BadOption`](crate::Error::BadOption) for a number that no write
-    /// of this namespace can have returned; [`Error::Forked`](crate::Error::Forked) in the child of a fork;
-    /// [`Error::OpenedForReading`](crate::Error::OpenedForReading) for a write that was not durable at an opening for reading.
+    /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed before they were, now or earlier;
+    /// [`Error::BadOption`](crate::Error::BadOption) for a number that no write of this namespace
+    /// can have returned; [`Error::Forked`](crate::Error::Forked) in the child of a fork;
+    /// [`Error::OpenedForReading`](crate::Error::OpenedForReading) for a write that was not durable
+    /// at an opening for reading.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
         self.core.wait_durable(lsn)
     }
 
-    /// Returns a future that completes when the write with this number, and all before it, are on stable storage. Needs no
-    /// particular runtime; nothing happens before it is polled. Dropping it takes back what it asked for.
+    /// Returns a future that completes when the write with this number, and all before it, are on
+    /// stable storage. Needs no particular runtime; nothing happens before it is polled. Dropping
+    /// it takes back what it asked for.
     ///
-    /// A background thread syncs for all futures that wait, and wakes them. Where there is none (`Options::background` is
-    /// false, or the namespace is closed), the poll itself syncs, and blocks meanwhile.
+    /// A background thread syncs for all futures that wait, and wakes them. Where there is none
+    /// (`Options::background` is false, or the namespace is closed), the poll itself syncs, and
+    /// blocks meanwhile.
     ///
-    /// The future keeps the devices open, but not the background threads, which end with the last handle.
+    /// The future keeps the devices open, but not the background threads, which end with the last
+    /// handle.
     ///
     /// ```
     /// use spikelet_storage::{Change, Digest, Durability, Namespace, NewVersion, Options, Storage};
@@ -353,8 +368,9 @@ impl Namespace {
     /// records last updated before that. Returns how many; they and their counts are gone when the
     /// call returns, and they do not come back. Records written later stay, with any time.
     ///
-    /// Of several truncations by time the latest *time* holds: one with an earlier time than another before it removes nothing
-    /// more, not even records that were written in between with an earlier time, by a clock that had gone back.
+    /// Of several truncations by time the latest *time* holds: one with an earlier time than
+    /// another before it removes nothing more, not even records that were written in between with
+    /// an earlier time, by a clock that had gone back.
     ///
     /// # Errors
     /// If the truncation cannot be noted in the log, nothing is removed.
@@ -382,18 +398,21 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier; [`Error::StopWrites`](crate::Error::StopWrites) if it
-    /// finds the disk full: nothing is lost, and the next one tries again. [`Error::Forked`](crate::Error::Forked);
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier;
+    /// [`Error::StopWrites`](crate::Error::StopWrites) if it finds the disk full: nothing is lost,
+    /// and the next one tries again. [`Error::Forked`](crate::Error::Forked);
     /// [`Error::OpenedForReading`](crate::Error::OpenedForReading).
     pub fn sync(&self) -> Result<()> {
-        // It would flush entries that the parent has staged since to the place where the fork believes the log to end.
+        // It would flush entries that the parent has staged since to the place where the fork
+        // believes the log to end.
         self.core.check_may_sync()?;
         self.core.log.sync()
     }
 
-    /// Closes the namespace: no more writes, a last sync, and a snapshot of the index, so that opening does not need to
-    /// read the log. Other handles get [`Error::Closed`](crate::Error::Closed) for writes from now on. Dropping all handles without it is
-    /// safe: the next opening reads the log.
+    /// Closes the namespace: no more writes, a last sync, and a snapshot of the index, so that
+    /// opening does not need to read the log. Other handles get
+    /// [`Error::Closed`](crate::Error::Closed) for writes from now on. Dropping all handles without
+    /// it is safe: the next opening reads the log.
     ///
     /// Waits for writers that hold a record, 5 s at most; after that there is no snapshot.
     ///
@@ -419,8 +438,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Whether a handle has closed the namespace, and everything written before is durable. A namespace that was opened for
-    /// reading is not closed.
+    /// Whether a handle has closed the namespace, and everything written before is durable. A
+    /// namespace that was opened for reading is not closed.
     ///
     /// ```
     /// use spikelet_storage::{Namespace, Options, Storage};

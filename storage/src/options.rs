@@ -24,15 +24,17 @@ const BLOCKS_MIN: u64 = 5;
 pub enum Storage {
     /// In anonymous memory, gone with the process. The same code as for files.
     Memory,
-    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=15). On ext4,
-    /// XFS and tmpfs small entries are staged in mapped memory; on other file systems each is written by a call.
+    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices`
+    /// of them (1..=15). On ext4, XFS and tmpfs small entries are staged in mapped memory; on other
+    /// file systems each is written by a call.
     Files {
         /// The directory; one namespace each.
         dir: PathBuf,
         /// How many files. Fixed when the namespace is created.
         devices: usize,
     },
-    /// On devices of one's own making, already created with their headers. There is no index snapshot.
+    /// On devices of one's own making, already created with their headers. There is no index
+    /// snapshot.
     Devices(Vec<Arc<dyn Device>>),
 }
 
@@ -48,36 +50,37 @@ pub struct Options {
     /// Blocks have 8 MiB; on devices of up to 4 GiB they have 17/16 MiB, unless `max_record_bytes`
     /// asks for larger ones.
     pub max_device_bytes: u64,
-    /// The largest record with its header, in bytes, that blocks must hold: up to [`Options::RECORD_BYTES_MAX`]. Above
-    /// 1 MiB a namespace is created with large blocks. Default: 1 MiB.
+    /// The largest record with its header, in bytes, that blocks must hold: up to
+    /// [`Options::RECORD_BYTES_MAX`]. Above 1 MiB a namespace is created with large blocks.
+    /// Default: 1 MiB.
     pub max_record_bytes: u64,
     /// A number for the function that makes digests of keys. Fixed when the namespace is created.
     pub key_hash: u8,
     /// The cost of a power failure.
     pub durability: Durability,
-    /// Memory for records that are edited by deltas, in bytes: their present versions are kept whole in it. 0: every edit
-    /// writes its record whole. Default: 256 MiB, taken as it is needed.
+    /// Memory for records that are edited by deltas, in bytes: their present versions are kept
+    /// whole in it. 0: every edit writes its record whole. Default: 256 MiB, taken as it is needed.
     pub image_bytes_max: u64,
     /// How many writers may queue for one record; one more gets `KeyBusy`. 0 = never queue.
     pub max_waiters: usize,
     /// How records are read. Default: [`ReadMode::Mapped`].
     pub read_mode: ReadMode,
-    /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time. Each keeps a
-    /// block open and another in reserve. 0, the default, is one for each core, at most 8, and at most one for
-    /// every 24 blocks that the devices may grow to.
+    /// How many blocks are filled at once (1..=64): about one for each thread that writes at the
+    /// same time. Each keeps a block open and another in reserve. 0, the default, is one for each
+    /// core, at most 8, and at most one for every 24 blocks that the devices may grow to.
     pub write_lanes: usize,
     /// Blocks with a live share below this percentage (1..=95) are defragmented.
     pub defrag_threshold_percent: u8,
     /// Live bytes that defragmentation may move a second, unless space is short.
     pub defrag_bytes_per_second: u64,
-    /// How long a write may wait while space is short and defragmentation can win some, at most as long as the caller waits
-    /// for locks; after that, and at once where nothing can be won, it is refused with [`Error::StopWrites`]. Default: 5 s.
-    /// Needs `background`.
+    /// How long a write may wait while space is short and defragmentation can win some, at most as
+    /// long as the caller waits for locks; after that, and at once where nothing can be won, it is
+    /// refused with [`Error::StopWrites`]. Default: 5 s. Needs `background`.
     pub max_space_wait: Duration,
     /// How often expired records are looked for.
     pub expiry_period: Duration,
-    /// Whether threads sync, defragment and expire in the background. Without, nothing happens unless called:
-    /// [`crate::Namespace::sync`], [`crate::Namespace::maintain`].
+    /// Whether threads sync, defragment and expire in the background. Without, nothing happens
+    /// unless called: [`crate::Namespace::sync`], [`crate::Namespace::maintain`].
     pub background: bool,
     /// The clock: for expiry, last-update times and truncations.
     pub clock: Arc<dyn Clock>,
@@ -85,8 +88,8 @@ pub struct Options {
     pub progress: OpeningProgress,
     /// Hears of records that expire, and of writers that meet.
     pub observer: Option<Arc<dyn Observer>>,
-    /// How many dead bytes may be kept in the log for followers of the changes, before they lose the oldest. 0, the
-    /// default: an eighth of the devices' maximum size.
+    /// How many dead bytes may be kept in the log for followers of the changes, before they lose
+    /// the oldest. 0, the default: an eighth of the devices' maximum size.
     pub change_bytes_max: u64,
 }
 
@@ -99,7 +102,8 @@ impl Options {
     pub const RECORD_BYTES_MAX: u64 = entry_units_max(BLOCK_BYTES) as u64 * UNIT_BYTES;
     /// The default of [`Options::image_bytes_max`]: 256 MiB.
     pub const DEFAULT_IMAGE_BYTES_MAX: u64 = 256 << 20;
-    /// The default of [`Options::defrag_threshold_percent`], which is Aerospike's `defrag-lwm-pct`: 50 %.
+    /// The default of [`Options::defrag_threshold_percent`], which is Aerospike's `defrag-lwm-pct`:
+    /// 50 %.
     pub const DEFAULT_DEFRAG_THRESHOLD_PERCENT: u8 = 50;
     /// 64 MiB a second: an eighth of a plain SSD's rate.
     pub const DEFAULT_DEFRAG_BYTES_PER_SECOND: u64 = 64 << 20;
@@ -232,9 +236,11 @@ impl fmt::Debug for OpeningProgress {
     }
 }
 
-/// The reports of a namespace to the program above it. The calls must be short, and must not use the namespace.
+/// The reports of a namespace to the program above it. The calls must be short, and must not use
+/// the namespace.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// The time of this record is over. It is locked, and removed next. `set_name` returns the name of its set.
+    /// The time of this record is over. It is locked, and removed next. `set_name` returns the name
+    /// of its set.
     fn expires(&self, entry: &EntryView<'_>, set_name: &dyn Fn() -> String);
 
     /// A writer had to wait for a record, or was refused with [`Error::KeyBusy`].
@@ -249,7 +255,8 @@ pub trait Observer: fmt::Debug + Send + Sync {
     fn restore(&self, _notes: &[u8]) {}
 }
 
-/// The findings of an opening. From a snapshot, which spares it the log, it finds damage in headers of devices alone.
+/// The findings of an opening. From a snapshot, which spares it the log, it finds damage in headers
+/// of devices alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// The namespace is new.
@@ -260,17 +267,20 @@ pub struct Opening {
     pub blocks: u64,
     /// Entries read from the log (0 with a snapshot).
     pub entries: u64,
-    /// Durable entries with changed bytes. Their records answer with [`Error::Damaged`], except where a newer version is
-    /// whole.
+    /// Durable entries with changed bytes. Their records answer with [`Error::Damaged`], except
+    /// where a newer version is whole.
     pub damaged_entries: u64,
-    /// Copies of the devices' static headers with changed bytes. Each has another copy; an opening to write mends it.
+    /// Copies of the devices' static headers with changed bytes. Each has another copy; an opening
+    /// to write mends it.
     pub damaged_headers: u64,
-    /// Blocks with unreadable headers, so that their entries are lost. They are left alone, and not used again.
+    /// Blocks with unreadable headers, so that their entries are lost. They are left alone, and not
+    /// used again.
     pub damaged_blocks: u64,
-    /// Durable bytes that hold no entry any more. Their records are known, unless they are among `unknown_bytes`.
+    /// Durable bytes that hold no entry any more. Their records are known, unless they are among
+    /// `unknown_bytes`.
     pub damaged_bytes: u64,
-    /// Durable bytes that cannot be attributed to records: every record that was not written since answers with
-    /// [`Error::MaybeStale`].
+    /// Durable bytes that cannot be attributed to records: every record that was not written since
+    /// answers with [`Error::MaybeStale`].
     pub unknown_bytes: u64,
     /// Groups of entries that were not whole, of which nothing was taken.
     pub rolled_back_groups: u64,

@@ -33,7 +33,8 @@ use std::time::{Duration, Instant};
 
 /// A new version of a record.
 ///
-/// A version never goes back in time: its last-update time is at least that of the version before, deleted ones included.
+/// A version never goes back in time: its last-update time is at least that of the version before,
+/// deleted ones included.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
     /// The generation, 1 to 65,535.
@@ -101,7 +102,8 @@ impl WaitLimit {
         Self::After(whole.saturating_add(timeout.subsec_nanos().into()))
     }
 
-    /// The moment at which a wait that begins now ends. There is no moment beyond the clock's range.
+    /// The moment at which a wait that begins now ends. There is no moment beyond the clock's
+    /// range.
     fn ends(self) -> Option<Instant> {
         match self {
             Self::Never => None,
@@ -147,7 +149,8 @@ impl<'n> RecordLock<'n> {
         &self.digest
     }
 
-    /// Returns how many writers held the lock or waited for it when the owner of this one came; 0: it was free.
+    /// Returns how many writers held the lock or waited for it when the owner of this one came; 0:
+    /// it was free.
     #[must_use]
     pub const fn queued_behind(&self) -> usize {
         self.queued_behind as usize
@@ -164,7 +167,8 @@ impl<'n> RecordLock<'n> {
     /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the stored bytes do not match their checksum. It can be deleted or overwritten all the same.
+    /// [`Error::Damaged`] if the stored bytes do not match their checksum. It can be deleted or
+    /// overwritten all the same.
     pub fn entry(&self) -> Result<Option<EntryView<'_>>> {
         let Some(slot) = self.seen else {
             return self.core.absent();
@@ -189,18 +193,18 @@ impl<'n> RecordLock<'n> {
     #[inline(never)]
     fn checked_entry(&self, slot: &IndexSlot) -> Result<EntryView<'_>> {
         let entry = self.core.checked_entry(slot, &self.guard)?;
-        // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where it is let go in
-        // between, the entry is dropped first.
+        // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where
+        // it is let go in between, the entry is dropped first.
         let own = unsafe { entry.kept() };
         Ok(self.entry.get_or_init(|| own).view())
     }
 
-    /// Puts a new version in the record's place and unlocks it. Returns its number when it is as durable as the namespace
-    /// promises.
+    /// Puts a new version in the record's place and unlocks it. Returns its number when it is as
+    /// durable as the namespace promises.
     ///
     /// # Errors
-    /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed; or the device refused
-    /// it, and the next opening shows whether it is there.
+    /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync
+    /// failed; or the device refused it, and the next opening shows whether it is there.
     #[inline]
     pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
@@ -214,16 +218,17 @@ impl<'n> RecordLock<'n> {
         Ok(lsn)
     }
 
-    /// Puts a new version in the record's place, or deletes the record, and unlocks it, without waiting until that is
-    /// durable. Returns the number of the write, for [`crate::Namespace::wait_durable`] and [`crate::Namespace::durable`];
-    /// `None` if there was nothing to delete.
+    /// Puts a new version in the record's place, or deletes the record, and unlocks it, without
+    /// waiting until that is durable. Returns the number of the write, for
+    /// [`crate::Namespace::wait_durable`] and [`crate::Namespace::durable`]; `None` if there was
+    /// nothing to delete.
     ///
-    /// A power failure may cost the change until it is durable; readers and writers see it at once, and what they write in
-    /// the meantime has higher numbers, so it never outlives the change.
+    /// A power failure may cost the change until it is durable; readers and writers see it at once,
+    /// and what they write in the meantime has higher numbers, so it never outlives the change.
     ///
     /// # Errors
-    /// As for [`RecordLock::put`] and [`RecordLock::delete`], and [`Error::BadOption`] for a second change by one lock.
-    /// Readers see no change.
+    /// As for [`RecordLock::put`] and [`RecordLock::delete`], and [`Error::BadOption`] for a second
+    /// change by one lock. Readers see no change.
     #[inline]
     pub fn apply(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         // Borrowed and not moved: a lock is large.
@@ -238,8 +243,8 @@ impl<'n> RecordLock<'n> {
         applied
     }
 
-    /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
-    /// for work that has to follow the record's versions one by one.
+    /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed
+    /// before the record is unlocked: for work that has to follow the record's versions one by one.
     ///
     /// # Errors
     /// As for [`RecordLock::apply`].
@@ -255,7 +260,8 @@ impl<'n> RecordLock<'n> {
         applied
     }
 
-    /// Appends a change and publishes it, without waiting for space. `None`: there is nothing to delete.
+    /// Appends a change and publishes it, without waiting for space. `None`: there is nothing to
+    /// delete.
     fn try_write(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         self.core.check_open()?;
         self.core.log.check_writable(change.purpose())?;
@@ -277,8 +283,9 @@ impl<'n> RecordLock<'n> {
         Ok(Some(appended.lsn))
     }
 
-    /// Deletes the record: a tombstone takes its place until no older version is left on any device. Returns the number of
-    /// the deletion when it is as durable as the namespace promises; `None` if there was nothing. `now_ms`: ms since 2010.
+    /// Deletes the record: a tombstone takes its place until no older version is left on any
+    /// device. Returns the number of the deletion when it is as durable as the namespace promises;
+    /// `None` if there was nothing. `now_ms`: ms since 2010.
     ///
     /// # Errors
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
@@ -303,15 +310,15 @@ impl<'n> RecordLock<'n> {
             .map(|slot| slot.void_time)
     }
 
-    /// When the version before was made, deleted ones included, in milliseconds since 2010; 0: there was none. The next
-    /// version gets no earlier time.
+    /// When the version before was made, deleted ones included, in milliseconds since 2010; 0:
+    /// there was none. The next version gets no earlier time.
     #[must_use]
     pub fn last_update_ms(&self) -> u64 {
         self.last_update().0
     }
 
-    /// When the version before was made, deleted ones included, and its flags. A record never goes back in time: a
-    /// truncation by time hides the older versions with the newest one.
+    /// When the version before was made, deleted ones included, and its flags. A record never goes
+    /// back in time: a truncation by time hides the older versions with the newest one.
     #[inline]
     fn last_update(&self) -> (u64, u8) {
         if let Some(entry @ (HeldEntry::Lent(_) | HeldEntry::Copied(_))) = self.entry.get() {
@@ -394,7 +401,8 @@ impl<'n> RecordLock<'n> {
         };
         let tag = self.digest.tag();
         let mut partition = core.index.lock(&self.digest);
-        // Looked at under the partition's lock: a truncation that begins later comes by and finds the record.
+        // Looked at under the partition's lock: a truncation that begins later comes by and finds
+        // the record.
         let hidden = match change {
             Change::Delete(_) => false,
             Change::Put(new) => {

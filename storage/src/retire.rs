@@ -1,4 +1,5 @@
-//! Taking entries out of the counts once the index no longer holds them, and truncated records out of the index.
+//! Taking entries out of the counts once the index no longer holds them, and truncated records out
+//! of the index.
 
 use crate::core::Core;
 use crate::digest::PARTITIONS;
@@ -30,7 +31,8 @@ impl Core {
         self.retire_chain(superseded, image, guard);
     }
 
-    /// Takes the entries that a record with deltas consists of out of the counts of their blocks, and its image away.
+    /// Takes the entries that a record with deltas consists of out of the counts of their blocks,
+    /// and its image away.
     fn retire_chain(&self, superseded: &IndexSlot, image: Option<u32>, guard: &Guard) {
         let parts = match (self.parts_of_slot(superseded, guard), image) {
             (Some(parts), _) => parts,
@@ -51,8 +53,8 @@ impl Core {
         }
     }
 
-    /// The size of a chain's newest entry alone, or the least that it can be: the slot counts all of the chain, unless an
-    /// opening has found it damaged.
+    /// The size of a chain's newest entry alone, or the least that it can be: the slot counts all
+    /// of the chain, unless an opening has found it damaged.
     fn own_units(&self, slot: &IndexSlot, guard: &Guard) -> u32 {
         let entry = self.log.entry(slot.location, guard);
         let header = entry.and_then(|entry| self.log.checked_header(slot.location, &entry.view()));
@@ -86,7 +88,8 @@ impl Core {
                 return true;
             }
             if view.flags() & FLAG_CHANGED_SET != 0 {
-                // Older versions are of another set, which this truncation does not hide: the entry stays as a tombstone.
+                // Older versions are of another set, which this truncation does not hide: the entry
+                // stays as a tombstone.
                 buried.push(*slot);
                 slot.tombstone = true;
                 return true;

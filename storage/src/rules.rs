@@ -1,4 +1,5 @@
-//! The rules that transactions and readers of changes rely on: the model checks take each away and must see it.
+//! The rules that transactions and readers of changes rely on: the model checks take each away and
+//! must see it.
 
 #[cfg(all(test, shuttle))]
 use std::sync::atomic::{AtomicU32, Ordering};

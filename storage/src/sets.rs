@@ -80,8 +80,8 @@ impl Truncation {
 }
 
 impl Truncated {
-    /// After a truncation at this point of the log; `before_ms`: of records last updated before that. `None`: nothing more
-    /// is hidden by it.
+    /// After a truncation at this point of the log; `before_ms`: of records last updated before
+    /// that. `None`: nothing more is hidden by it.
     fn and(self, lsn: u64, before_ms: Option<u64>) -> Option<Self> {
         let Some(before_ms) = before_ms else {
             return Some(Self {
@@ -208,7 +208,8 @@ impl Sets {
         self.last_number.load(Ordering::Acquire)
     }
 
-    /// The number of a set, created if need be: `persist` must have stored the metadata before the number is used.
+    /// The number of a set, created if need be: `persist` must have stored the metadata before the
+    /// number is used.
     pub(crate) fn create(
         &self,
         name: &str,
@@ -236,8 +237,9 @@ impl Sets {
         Ok(number)
     }
 
-    /// Hides entries below a point of the log, or of these the ones last updated before `before_ms`, from now on and after
-    /// every restart. `draw` gives the point, and `last_lsn` the last number once the truncation is in the log.
+    /// Hides entries below a point of the log, or of these the ones last updated before
+    /// `before_ms`, from now on and after every restart. `draw` gives the point, and `last_lsn` the
+    /// last number once the truncation is in the log.
     pub(crate) fn truncate(
         &self,
         what: Truncate,
@@ -358,7 +360,8 @@ impl Sets {
         show(&self.names.lock().feed)
     }
 
-    /// Changes the data kept for followers of the changes: `persist` must have stored the metadata before it counts.
+    /// Changes the data kept for followers of the changes: `persist` must have stored the metadata
+    /// before it counts.
     pub(crate) fn change_feed(
         &self,
         change: impl FnOnce(&mut Feed),

@@ -52,7 +52,8 @@ pub struct Stats {
     pub device_bytes: u64,
     /// Blocks that are free, or that the devices can grow by.
     pub available_blocks: u64,
-    /// Blocks kept for deletes and defragmentation: with no more than these available, writes are stopped.
+    /// Blocks kept for deletes and defragmentation: with no more than these available, writes are
+    /// stopped.
     pub reserve_blocks: u64,
     /// Writes are stopped for want of space.
     pub stop_writes: bool,
@@ -74,8 +75,8 @@ pub struct Stats {
     pub space_waits: u64,
     /// Times a damaged record was met.
     pub damaged: u64,
-    /// Bytes of the devices that opening, cleaning or the tombstone pass could not read. Their content is
-    /// [`crate::Error::Damaged`], and its blocks are kept.
+    /// Bytes of the devices that opening, cleaning or the tombstone pass could not read. Their
+    /// content is [`crate::Error::Damaged`], and its blocks are kept.
     pub unreadable_bytes: u64,
     /// Expired records removed.
     pub expired: u64,

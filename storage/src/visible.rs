@@ -1,4 +1,5 @@
-//! What readers see of a record: its newest entry, checked, and neither truncated nor possibly stale.
+//! What readers see of a record: its newest entry, checked, and neither truncated nor possibly
+//! stale.
 
 use crate::core::{Core, CoreCounters};
 use crate::digest::Digest;
@@ -82,8 +83,8 @@ impl Core {
         }
     }
 
-    /// Returns the entry of a candidate that cannot be lent, if it is this record's: it is staged, was never checked, has
-    /// an image, or cannot be read.
+    /// Returns the entry of a candidate that cannot be lent, if it is this record's: it is staged,
+    /// was never checked, has an image, or cannot be read.
     #[inline(never)]
     fn found_unlent<'a>(
         &'a self,
@@ -96,7 +97,8 @@ impl Core {
             .then_some(Found::Unlent(candidate, entry))
     }
 
-    /// Completes [`Core::visible`] for an entry that is not simply lent, or is hidden, or has a chain.
+    /// Completes [`Core::visible`] for an entry that is not simply lent, or is hidden, or has a
+    /// chain.
     #[inline(never)]
     fn visible_unlent<'a>(
         &'a self,
@@ -125,7 +127,8 @@ impl Core {
             .hides(entry.set_id(), entry.lsn(), entry.last_update_ms())
     }
 
-    /// Returns the entry, or an error if a newer one may have been lost with bytes of unknown owners.
+    /// Returns the entry, or an error if a newer one may have been lost with bytes of unknown
+    /// owners.
     #[inline]
     pub(crate) fn current<'a>(&self, entry: EntryView<'a>) -> Result<EntryView<'a>> {
         if self.is_current(&entry) {
@@ -140,8 +143,8 @@ impl Core {
         entry.lsn().0 > self.unknown_below_lsn
     }
 
-    /// Returns the answer for a record without an entry: it does not exist, or, if bytes of unknown owners are lost, an
-    /// error.
+    /// Returns the answer for a record without an entry: it does not exist, or, if bytes of unknown
+    /// owners are lost, an error.
     pub(crate) fn absent<T>(&self) -> Result<Option<T>> {
         if self.unknown_below_lsn > 0 {
             return Err(self.unknown());
@@ -166,8 +169,9 @@ impl Core {
         self.may_be(digest, slot.candidate(), entry.as_ref())
     }
 
-    /// Whether a candidate with this entry is the record with this digest. It may be if its entry cannot be read, or has a
-    /// damaged header and was never checked: its tag fits, and its digest cannot be trusted to say otherwise.
+    /// Whether a candidate with this entry is the record with this digest. It may be if its entry
+    /// cannot be read, or has a damaged header and was never checked: its tag fits, and its digest
+    /// cannot be trusted to say otherwise.
     fn may_be(&self, digest: &Digest, candidate: Candidate, entry: Option<&HeldEntry<'_>>) -> bool {
         entry.is_none_or(|entry| {
             let view = entry.view();
@@ -217,7 +221,8 @@ impl Core {
         Error::damaged_at(location)
     }
 
-    /// The entry of a slot, unless it is damaged: then nothing in it is believed, and its record goes on to say so.
+    /// The entry of a slot, unless it is damaged: then nothing in it is believed, and its record
+    /// goes on to say so.
     pub(crate) fn believed_entry<'a>(
         &'a self,
         slot: &IndexSlot,

@@ -1,4 +1,5 @@
-//! Writes of tasks: what would wait fails at once, changes nothing, and is worth another run when it can be made.
+//! Writes of tasks: what would wait fails at once, changes nothing, and is worth another run when
+//! it can be made.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;

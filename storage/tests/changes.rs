@@ -1,5 +1,5 @@
-//! The changes of a namespace: each is read once, in the order of the writes of its record, through moves, closings,
-//! kills and syncs. A reader that comes too late gets an error.
+//! The changes of a namespace: each is read once, in the order of the writes of its record, through
+//! moves, closings, kills and syncs. A reader that comes too late gets an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -503,8 +503,8 @@ fn no_number_is_given_twice_when_one_power_failure_follows_another() {
     }
 }
 
-/// Power failures on a simulated disk: a change that was shown as durable is shown again, a synced change is shown, and
-/// a position never belongs to two changes.
+/// Power failures on a simulated disk: a change that was shown as durable is shown again, a synced
+/// change is shown, and a position never belongs to two changes.
 #[test]
 fn power_failures_take_back_no_change_that_was_shown_as_durable() {
     let seeds = if common::long() { 400 } else { 25 };

@@ -511,7 +511,8 @@ fn every_group_is_read_once_whole_and_in_order_through_cleaning_kills_and_restar
 #[test]
 
 fn after_a_power_failure_the_changes_are_those_of_one_moment() {
-    // 2550: a delta is durable on one device, and its base is a version on another device, which has an older state.
+    // 2550: a delta is durable on one device, and its base is a version on another device, which
+    // has an older state.
     for seed in (0..seeds(200)).chain([2550]) {
         run(
             seed,

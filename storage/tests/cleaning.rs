@@ -1,5 +1,5 @@
-//! Cleaning of stores that are nearly full of deltas: before a block is free, the record of each live delta in it must
-//! be written whole.
+//! Cleaning of stores that are nearly full of deltas: before a block is free, the record of each
+//! live delta in it must be written whole.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;

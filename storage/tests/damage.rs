@@ -1,5 +1,5 @@
-//! Damage to a device: every read is the true value or an error that names the damage, never an older value and never a
-//! record that was deleted; opening and `verify` count it.
+//! Damage to a device: every read is the true value or an error that names the damage, never an
+//! older value and never a record that was deleted; opening and `verify` count it.
 //!
 //! A few hundred places; with `SPIKELET_LONG=1` 10,000, and every byte that holds anything.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]

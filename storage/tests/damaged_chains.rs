@@ -1,5 +1,5 @@
-//! Records with chains of edits of which the newest cannot be read: they are deleted or written anew, and no other
-//! record suffers.
+//! Records with chains of edits of which the newest cannot be read: they are deleted or written
+//! anew, and no other record suffers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -26,7 +26,8 @@ fn small_images(storage: Storage) -> Options {
     }
 }
 
-/// A block that is full of live records, one with edits; a block with the newest of these, and the neighbour.
+/// A block that is full of live records, one with edits; a block with the newest of these, and the
+/// neighbour.
 fn fill(namespace: &Namespace) {
     let put_one = |record| put(namespace, &digest(record), &payload_of(record, 0, BYTES)).unwrap();
     let edit = |record: u64, mark: &[u8]| {

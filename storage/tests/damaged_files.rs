@@ -1,4 +1,5 @@
-//! Damage to the bytes of a store: nothing panics, nothing wrong is read, and one flipped bit costs one record at most.
+//! Damage to the bytes of a store: nothing panics, nothing wrong is read, and one flipped bit costs
+//! one record at most.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 
 /// The offset of the first entry.
 const ENTRIES: u64 = HEADER_BYTES + 1024;
-/// One in `sample` bits of some regions, about a hundred times as many at length: all of them where opening is cheap.
+/// One in `sample` bits of some regions, about a hundred times as many at length: all of them where
+/// opening is cheap.
 fn bits(regions: Vec<Range<u64>>, sample: u64, seed: u64) -> impl Iterator<Item = (u64, u32)> {
     let sample = if common::long() { sample / 96 } else { sample };
     let mut chance = Chance(seed);
@@ -250,8 +252,8 @@ fn both_copies_of_the_state_lost_do_not_bring_the_snapshot_of_an_earlier_close_b
         }
         let opened = Namespace::open_read_only(small.options());
         if zeroed.len() == 2 {
-            // Without its state the store cannot know which writes were durable, so it must not open as if nothing were
-            // lost.
+            // Without its state the store cannot know which writes were durable, so it must not
+            // open as if nothing were lost.
             let refused = opened.unwrap_err().to_string();
             assert!(refused.contains("both copies of its state"), "{refused}");
             continue;
@@ -268,7 +270,8 @@ fn both_copies_of_the_state_lost_do_not_bring_the_snapshot_of_an_earlier_close_b
 }
 #[test]
 fn verify_counts_the_remains_of_superseded_versions_apart_from_damage() {
-    // A version that newer ones have superseded, and the newest of its record; whether that is damage.
+    // A version that newer ones have superseded, and the newest of its record; whether that is
+    // damage.
     for (body, is_damage) in [
         (b"the second version".as_slice(), false),
         (b"the third version".as_slice(), true),
@@ -371,7 +374,8 @@ fn a_static_header_that_is_lost_is_read_from_its_copy_reported_and_mended() {
 fn a_changed_sector_of_a_directory_is_counted_by_verify() {
     for close in [true, false] {
         let small = Small::new(close);
-        // The directory grows from the end of the block downwards; the first sector is the last of the block.
+        // The directory grows from the end of the block downwards; the first sector is the last of
+        // the block.
         let sector = HEADER_BYTES + BLOCK_BYTES - 512;
         assert!(small.byte(sector) != 0 || small.byte(sector + 1) != 0);
         let verified = Namespace::verify(&small.options()).unwrap();

@@ -1,5 +1,5 @@
-//! Damage to a record that was edited in groups since it was last durable: it answers with an error, and costs nothing of the
-//! others.
+//! Damage to a record that was edited in groups since it was last durable: it answers with an
+//! error, and costs nothing of the others.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -191,7 +191,8 @@ fn an_opening_reads_all_blocks_once_however_many_edits_build_on_damage() {
     assert!(is_damaged(&namespace, 1));
 }
 
-/// A sync that begins while a group is written makes members durable without knowing of their commit entry.
+/// A sync that begins while a group is written makes members durable without knowing of their
+/// commit entry.
 #[test]
 fn damage_to_a_durable_member_undoes_no_group_whose_commit_entry_is_younger() {
     for (edits, with_header, failed_power) in [

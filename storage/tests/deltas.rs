@@ -1,5 +1,5 @@
-//! Edits of large records: how many bytes they write, and that the records keep their content however their chains of
-//! deltas change.
+//! Edits of large records: how many bytes they write, and that the records keep their content
+//! however their chains of deltas change.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -28,7 +28,8 @@ fn bytes(chance: &mut Chance, length: usize) -> Vec<u8> {
     (0..length).map(|_| chance.next() as u8).collect()
 }
 
-/// A small edit, as lists have them: a count and a length in front change, an element comes or goes.
+/// A small edit, as lists have them: a count and a length in front change, an element comes or
+/// goes.
 fn edit(record: &mut Vec<u8>, chance: &mut Chance) {
     record[2] = record[2].wrapping_add(1);
     record[7] = record[7].wrapping_sub(1);
@@ -260,7 +261,8 @@ impl SideBySide {
         }
         let stats = namespace.stats();
         assert_eq!(stats.records, self.model.len() as u64);
-        // Nothing is live but what the records need: all chains folded, all that is dead given back.
+        // Nothing is live but what the records need: all chains folded, all that is dead given
+        // back.
         for record in 0..RECORDS {
             delete(namespace, &digest(record)).unwrap();
         }

@@ -1,5 +1,5 @@
-//! Disks that are full, or fail at a write, at every place where a store writes: a clear error, nothing acknowledged is
-//! lost, deletes go on, and the store opens again.
+//! Disks that are full, or fail at a write, at every place where a store writes: a clear error,
+//! nothing acknowledged is lost, deletes go on, and the store opens again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -21,7 +21,8 @@ struct Run {
     device: Arc<SimulatedDevice>,
     namespace: Namespace,
     acknowledged: BTreeMap<u64, Vec<u8>>,
-    /// Outcomes of calls that failed: they may show after a reopening, as their entries may be whole.
+    /// Outcomes of calls that failed: they may show after a reopening, as their entries may be
+    /// whole.
     in_doubt: BTreeMap<u64, Vec<Option<Vec<u8>>>>,
     refused: u64,
     writes: u64,
@@ -131,7 +132,8 @@ impl Run {
         }
     }
 
-    /// Every record reads as it was acknowledged. After a reopening, a record may also show the write of a failed call.
+    /// Every record reads as it was acknowledged. After a reopening, a record may also show the
+    /// write of a failed call.
     fn check(&mut self, reopened: bool) {
         for record in 0..RECORDS {
             let found = get(&self.namespace, &digest(record));
@@ -158,7 +160,8 @@ impl Run {
     fn reopen(&mut self) {
         self.device = Arc::new(self.device.kill().unwrap());
         let verified = Namespace::verify(&on(&self.device)).unwrap();
-        // A state or the header of a block that was being written when the disk failed is torn; it has another copy.
+        // A state or the header of a block that was being written when the disk failed is torn; it
+        // has another copy.
         let damage = (verified.damaged_entries, verified.damaged_bytes);
         assert_eq!(damage, (0, 0), "{}: {verified:?}", self.what);
         self.namespace = match Namespace::open(on(&self.device)) {

@@ -1,4 +1,5 @@
-//! Writes that return before they are durable, and callers that wait for them: blocked, or as futures.
+//! Writes that return before they are durable, and callers that wait for them: blocked, or as
+//! futures.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +52,8 @@ impl Gated {
         })
     }
 
-    /// Allows `more` syncs to end. With an open gate, first closes it behind the syncs that have begun.
+    /// Allows `more` syncs to end. With an open gate, first closes it behind the syncs that have
+    /// begun.
     fn allow(&self, more: u64) {
         let mut gate = self.gate.lock().unwrap();
         gate.allowed = match gate.allowed {

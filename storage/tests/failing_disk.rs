@@ -92,8 +92,8 @@ fn a_write_whose_sync_fails_is_in_doubt() {
     assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
 }
 
-/// Puts records of 4 KB, after others that a sync has made durable, on a disk that strands pages of the next sync. Opens
-/// the store again, makes it durable, and then takes the system down.
+/// Puts records of 4 KB, after others that a sync has made durable, on a disk that strands pages of
+/// the next sync. Opens the store again, makes it durable, and then takes the system down.
 fn what_is_durable_after_a_reopening_survives_a_remount(records: u64) {
     let record = |number| payload_of(number, 0, 4000);
     for seed in 0..8 {
@@ -391,7 +391,8 @@ fn no_page_that_a_failed_sync_has_given_up_is_used_again() {
     }
 }
 
-/// A failed sync may have given up the page of the state that says so, which an opening reads in memory.
+/// A failed sync may have given up the page of the state that says so, which an opening reads in
+/// memory.
 #[test]
 fn a_power_failure_after_two_openings_whose_syncs_fail_leaves_no_damage() {
     let origin = simulated(1, BLOCKS);

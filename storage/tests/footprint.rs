@@ -16,8 +16,8 @@ const BLOCKS: u64 = 64;
 const RECORDS: u64 = 1_000;
 const ROUNDS: u64 = 30;
 
-/// Options as services use them, with background threads. No thread writes at a time of its own: under
-/// `Durability::Process` none syncs, and maintenance has work only at an opening.
+/// Options as services use them, with background threads. No thread writes at a time of its own:
+/// under `Durability::Process` none syncs, and maintenance has work only at an opening.
 fn with_threads(storage: Storage) -> Options {
     Options {
         background: true,
@@ -274,7 +274,8 @@ fn a_stream_of_puts_writes_a_third_more_than_their_bytes_at_most() {
 #[test]
 #[cfg(target_os = "linux")]
 fn opening_in_memory_backed_files_fills_no_holes() {
-    // Pages of a hole that are read through a mapping are taken there, and where none is left that ends the process.
+    // Pages of a hole that are read through a mapping are taken there, and where none is left that
+    // ends the process.
     let shared = Path::new("/dev/shm");
     if !shared.is_dir() {
         eprintln!("skipped: there is no /dev/shm here");

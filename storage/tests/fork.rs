@@ -1,4 +1,5 @@
-//! Finding 8: the child of a fork cannot write to the store that its parent has open, and does it no harm.
+//! Finding 8: the child of a fork cannot write to the store that its parent has open, and does it
+//! no harm.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -25,8 +26,8 @@ fn a_child_is_refused_and_its_parent_goes_on() {
     for number in 0..1_000 {
         put(&namespace, &digest(number), b"before the fork").unwrap();
     }
-    // SAFETY: the other threads of this process hold no lock that the child needs: the namespace has none of its own, and
-    // the child ends by `_exit`.
+    // SAFETY: the other threads of this process hold no lock that the child needs: the namespace
+    // has none of its own, and the child ends by `_exit`.
     let child = unsafe { fork() };
     assert!(child >= 0);
     if child == 0 {

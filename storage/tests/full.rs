@@ -135,7 +135,8 @@ fn a_namespace_that_was_full_and_emptied_is_as_good_as_new() {
         }
         namespace.maintain().unwrap();
         let stats = namespace.stats();
-        // A lane and defragmentation have a block each. Its entries stay until it is full, with their tombstones.
+        // A lane and defragmentation have a block each. Its entries stay until it is full, with
+        // their tombstones.
         assert!(stats.available_blocks >= BLOCKS - 2, "{stats:?}");
         assert!(stats.records == 0 && stats.index_entries < 80, "{stats:?}");
         assert_eq!(stats.live_bytes, stats.index_entries * 64);
@@ -272,7 +273,8 @@ fn a_full_disk_takes_deletes_that_leave_something_of_every_block() {
     put(&namespace, &digest(1), b"there is room").unwrap();
 }
 
-/// Has as many lanes open a block each: every one is asked for in the middle of a write that holds the one before.
+/// Has as many lanes open a block each: every one is asked for in the middle of a write that holds
+/// the one before.
 fn open_lanes(namespace: &Arc<Namespace>, disk: &Arc<SimulatedDevice>, lanes: u64) {
     let record = |part: u64| digest(u64::MAX - 2 * lanes - part);
     put(namespace, &record(0), &[7; 100]).unwrap();

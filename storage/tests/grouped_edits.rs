@@ -1,5 +1,5 @@
-//! Edits of large records in groups: they write what they change, and what builds on a group that a power failure has
-//! undone is undone with it.
+//! Edits of large records in groups: they write what they change, and what builds on a group that a
+//! power failure has undone is undone with it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -143,7 +143,8 @@ fn what_builds_on_an_undone_group_is_undone_with_it() {
                 let (namespace, disk, next, groups) = (&namespace, &disk, &next, &groups);
                 scope.spawn(move || {
                     let mut chance = Chance(seed * 4 + thread + 1);
-                    // So few that no record is written whole: that would be there without what it builds on.
+                    // So few that no record is written whole: that would be there without what it
+                    // builds on.
                     for _ in 0..40 {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         let records = pick(&mut chance);

@@ -199,7 +199,8 @@ fn members_that_were_moved_stay_and_stand_alone() {
     assert_eq!(other_live_bytes(&namespace), 0);
 }
 
-/// The same record by record and as groups, with everything else that goes on; the store is dropped or closed at times.
+/// The same record by record and as groups, with everything else that goes on; the store is dropped
+/// or closed at times.
 #[test]
 fn groups_and_single_changes_agree_with_a_map_at_every_restart() {
     let _turn = beside_others();

@@ -1,4 +1,5 @@
-//! Openings that end in the middle: the next one shows the store as it was at one moment, and so do all after it.
+//! Openings that end in the middle: the next one shows the store as it was at one moment, and so do
+//! all after it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -34,8 +35,8 @@ fn put_beside(
     left
 }
 
-/// An opening without room begins to keep an entry where it is, behind the numbers of a group that a
-/// kill has cut. A power failure in the middle of it cuts the entry off.
+/// An opening without room begins to keep an entry where it is, behind the numbers of a group that
+/// a kill has cut. A power failure in the middle of it cuts the entry off.
 #[test]
 fn what_is_cut_off_stays_away_where_an_opening_had_begun_to_keep_it() {
     let (mut kept, mut cut) = (0, 0);

@@ -1,8 +1,9 @@
 //! A store in a process that is killed while it writes: acknowledged writes are there, and deleted
 //! records stay deleted.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set. Its threads note each operation in a mapped
-//! file, which outlives them, before they begin it and after it was acknowledged.
+//! The child is this test binary, started again with [`CHILD_DIR`] set. Its threads note each
+//! operation in a mapped file, which outlives them, before they begin it and after it was
+//! acknowledged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -30,12 +31,13 @@ const GROUP: u64 = 3;
 /// Small enough for a store that has to use its blocks again.
 const BLOCKS: u64 = 14;
 
-/// The rounds end at random, so each may end before any block is emptied. Then up to `MORE_ROUNDS` rounds follow, each
-/// of `MORE_LINES` lines.
+/// The rounds end at random, so each may end before any block is emptied. Then up to `MORE_ROUNDS`
+/// rounds follow, each of `MORE_LINES` lines.
 const MORE_ROUNDS: u64 = 10;
 const MORE_LINES: usize = 200;
 
-/// A note of one record: number of the write that was begun last, and of the one that was acknowledged last.
+/// A note of one record: number of the write that was begun last, and of the one that was
+/// acknowledged last.
 const NOTE_BYTES: u64 = 16;
 
 fn durability(name: &str) -> Durability {
@@ -57,7 +59,8 @@ fn store_options(dir: &Path, durability: Durability) -> Options {
     }
 }
 
-/// What a write leaves: a deletion, or a payload of a size and content of its own. Write 0: nothing was ever written.
+/// What a write leaves: a deletion, or a payload of a size and content of its own. Write 0: nothing
+/// was ever written.
 fn outcome(record: u64, write: u64) -> Option<Vec<u8>> {
     let mut chance = Chance(record ^ (write << 32));
     if write == 0 || chance.one_in(6) {
@@ -141,8 +144,8 @@ fn child() {
     });
 }
 
-/// The number of writes of a thread for which the child prints a line. The parent kills the child after some lines: by
-/// its progress and not by the clock, since disks differ.
+/// The number of writes of a thread for which the child prints a line. The parent kills the child
+/// after some lines: by its progress and not by the clock, since disks differ.
 fn line_every(durability: Durability) -> u64 {
     if durability == Durability::Commit {
         2
@@ -181,7 +184,8 @@ fn write_for_ever(namespace: &Namespace, notes: &Notes, thread: u64, round: u64,
             progress += u64::from(done(write_group(namespace, notes, &records, write)));
             continue;
         }
-        // A few records are written most of the time, so that whole blocks of their versions are dead.
+        // A few records are written most of the time, so that whole blocks of their versions are
+        // dead.
         let of = if chance.one_in(4) { single } else { 4 };
         let record = thread * EACH + chance.below(of);
         notes.begun(record, write);
@@ -241,8 +245,9 @@ fn done(result: Result<(), Error>) -> bool {
     }
 }
 
-/// Which writes a record may show. A write that was refused has not happened, so every one begun since the one
-/// acknowledged last is possible only if it is the very last: the ones between were refused.
+/// Which writes a record may show. A write that was refused has not happened, so every one begun
+/// since the one acknowledged last is possible only if it is the very last: the ones between were
+/// refused.
 fn allowed(record: u64, begun: u64, acknowledged: u64) -> [(u64, Option<Vec<u8>>); 2] {
     [
         (acknowledged, outcome(record, acknowledged)),

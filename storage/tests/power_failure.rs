@@ -1,6 +1,6 @@
-//! Power failures on simulated disks that reorder, tear and lose unsynced writes: each record is found in the version
-//! of its last sync or in a later one; groups whole or not at all; deleted records stay deleted; and no damage is
-//! reported.
+//! Power failures on simulated disks that reorder, tear and lose unsynced writes: each record is
+//! found in the version of its last sync or in a later one; groups whole or not at all; deleted
+//! records stay deleted; and no damage is reported.
 //!
 //! `SPIKELET_LONG=1` makes more than 10,000 images. `SPIKELET_SEED=n` runs one seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -29,7 +29,8 @@ fn runs(durability: Durability, steps: u64, seeds: Range<u64>) {
             if run.chance.one_in(4) {
                 run.fail_sync();
                 if run.chance.one_in(2) {
-                    // After a failed sync its writes may be in memory only; a sync after the reopening promises them.
+                    // After a failed sync its writes may be in memory only; a sync after the
+                    // reopening promises them.
                     run.reopen();
                     run.sync();
                 }
@@ -39,7 +40,8 @@ fn runs(durability: Durability, steps: u64, seeds: Range<u64>) {
             }
             run.crash();
             if run.chance.one_in(2) {
-                // The second recovery finds the same as the first, which by then is noted as durable.
+                // The second recovery finds the same as the first, which by then is noted as
+                // durable.
                 (0..run.chance.below(4)).for_each(|_| run.sync());
                 run.crash();
             }
@@ -61,7 +63,8 @@ fn what_was_acknowledged_survives_every_power_failure_under_commit() {
     runs(Durability::Commit, 40, seeds(2));
 }
 
-/// A deletion forgot that older versions were of another set, and one came back when the set was truncated.
+/// A deletion forgot that older versions were of another set, and one came back when the set was
+/// truncated.
 #[test]
 fn seeds_that_have_found_something_find_nothing_more() {
     runs(Durability::Process, 200, 210..211);

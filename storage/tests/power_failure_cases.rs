@@ -1,4 +1,5 @@
-//! Power failures at chosen moments: a set that is lost, a truncation, threads in the middle of writing.
+//! Power failures at chosen moments: a set that is lost, a truncation, threads in the middle of
+//! writing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -160,7 +161,8 @@ fn a_block_that_was_lost_before_another_one_is_no_damage() {
     );
 }
 
-/// Without any copy of a header, a block before one in use counts as lost. A full disk has no page for one.
+/// Without any copy of a header, a block before one in use counts as lost. A full disk has no page
+/// for one.
 #[test]
 fn a_free_block_without_a_header_is_no_damage_after_an_opening_on_a_full_disk() {
     let origin = simulated(1, BLOCKS);
@@ -227,8 +229,8 @@ fn on(disks: &[Arc<SimulatedDevice>]) -> Options {
     }
 }
 
-/// The mirror of a block's header is in the next block, and a power failure may leave a device that ends
-/// before that.
+/// The mirror of a block's header is in the next block, and a power failure may leave a device that
+/// ends before that.
 #[test]
 fn a_device_that_ends_before_the_mirror_of_a_header_is_no_damage() {
     let origin = Arc::new(SimulatedDevice::new(&small_header(0, 1)).unwrap());
@@ -283,8 +285,8 @@ fn a_device_that_ends_before_the_mirror_of_a_header_is_no_damage() {
     assert!(refused > 0);
 }
 
-/// A power failure may leave a device that ends within a block of which it has the header, and the first
-/// entries. They must not count later, when the device is longer again.
+/// A power failure may leave a device that ends within a block of which it has the header, and the
+/// first entries. They must not count later, when the device is longer again.
 #[test]
 fn a_block_that_the_end_of_a_device_has_cut_never_comes_back() {
     let read = |namespace: &Namespace| -> Vec<_> {
@@ -344,8 +346,9 @@ fn a_block_that_the_end_of_a_device_has_cut_never_comes_back() {
     assert_eq!(tried, 8);
 }
 
-/// The mirror of the last block's header is in the first block. A power failure may leave it, and a device
-/// that ends before the last block. It must not count later, when the device is longer again.
+/// The mirror of the last block's header is in the first block. A power failure may leave it, and a
+/// device that ends before the last block. It must not count later, when the device is longer
+/// again.
 #[test]
 fn the_mirror_of_a_last_block_that_the_device_has_lost_never_counts() {
     let last = small_bytes(EXTENDED);
@@ -359,7 +362,8 @@ fn the_mirror_of_a_last_block_that_the_device_has_lost_never_counts() {
     };
     let disk = Arc::new(SimulatedDevice::new(&header).unwrap());
     let (namespace, _) = Namespace::open(on(&disk)).unwrap();
-    // Two in a block, as far as the reserve; then two catalogs, which may take all but the last block.
+    // Two in a block, as far as the reserve; then two catalogs, which may take all but the last
+    // block.
     let is_put = |record: &u64| put(&namespace, &digest(*record), &[1; 500 << 10]).is_ok();
     let records = (0..).take_while(is_put).count() as u64;
     (0..2).for_each(|_| namespace.set_catalog(&[7; 512 << 10]).unwrap());

@@ -1,4 +1,5 @@
-//! After a power failure the store is as it was at one moment, and that is not before the last sync.
+//! After a power failure the store is as it was at one moment, and that is not before the last
+//! sync.
 //!
 //! Threads transfer between accounts and write single records, in lanes of their own, beside syncs
 //! and cleaning. The store after each failure must be the result of a first part of the writes, in
@@ -65,7 +66,8 @@ const LARGE: Sizes = Sizes {
     writes: (8, 40),
 };
 
-/// All writes by the number of their last entry, and the highest number acknowledged when they ended.
+/// All writes by the number of their last entry, and the highest number acknowledged when they
+/// ended.
 #[derive(Default)]
 struct History {
     writes: Mutex<BTreeMap<Lsn, Write>>,
@@ -121,7 +123,8 @@ fn look(namespace: &Namespace, record: u64) -> (SeenRecord, Option<Vec<u8>>) {
     })
 }
 
-/// Moves an amount from one account to some others. Returns false for a conflict, or if there is no room.
+/// Moves an amount from one account to some others. Returns false for a conflict, or if there is no
+/// room.
 fn transfer(namespace: &Namespace, history: &History, sizes: Sizes, chance: &mut Chance) -> bool {
     let members = 2 + chance.below(4);
     let first = chance.below(ACCOUNTS);
@@ -476,7 +479,8 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
     }
 }
 
-/// How many stores a test tries, a third of them with each durability; each loses power three times.
+/// How many stores a test tries, a third of them with each durability; each loses power three
+/// times.
 fn stores() -> u64 {
     if long() { 10_200 } else { 60 }
 }

@@ -1,5 +1,5 @@
-//! Records against a map: after every write, delete, truncation, expiry, defragmentation and restart, both say the
-//! same.
+//! Records against a map: after every write, delete, truncation, expiry, defragmentation and
+//! restart, both say the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -41,8 +41,8 @@ impl Record {
         }
     }
 
-    /// The smallest stored size: a header of 56 bytes, the body, and padding to 16 bytes. An entry above 1 KiB is
-    /// padded further, to one of 32 sizes a doubling.
+    /// The smallest stored size: a header of 56 bytes, the body, and padding to 16 bytes. An entry
+    /// above 1 KiB is padded further, to one of 32 sizes a doubling.
     fn stored_bytes_min(&self) -> u64 {
         let key = self.key.as_ref().map_or(0, |key| key.len() + 1);
         (56 + key + self.payload.len()).next_multiple_of(16) as u64
@@ -336,7 +336,8 @@ impl Pair {
         let stats = namespace.stats();
         assert_eq!(stats.records, self.model.len() as u64);
         assert_eq!(stats.damaged, 0);
-        // What lives beside the records: tombstones, and whole copies of the metadata (and of commit entries).
+        // What lives beside the records: tombstones, and whole copies of the metadata (and of
+        // commit entries).
         let tombstones = stats.index_entries - stats.records;
         let others = stats.live_bytes - stored.iter().sum::<u64>() - 64 * tombstones;
         let names: usize = usage.iter().skip(1).map(|set| 25 + set.name.len()).sum();
@@ -410,7 +411,8 @@ fn a_record_may_fill_a_block_and_no_more() {
 }
 
 fn fill_a_block(namespace: &Namespace) {
-    // Besides the entry, with its header of 56 bytes, a block has a head of 1024, a filler and a sector of directory.
+    // Besides the entry, with its header of 56 bytes, a block has a head of 1024, a filler and a
+    // sector of directory.
     let largest = BLOCK_BYTES as usize - 1024 - 64 - 512 - 56;
     for (bytes, fits) in [
         (largest, true),

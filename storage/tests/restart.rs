@@ -416,7 +416,8 @@ fn any_order_of_restarts_shows_what_was_written_last() {
                 (!crashed, 0),
                 "{what}"
             );
-            // Not always all of them: an entry that was not looked at is superseded, moved and closed over as well.
+            // Not always all of them: an entry that was not looked at is superseded, moved and
+            // closed over as well.
             let look = 1 + chance.below(3);
             for number in (0..60).filter(|number| number % look == 0) {
                 assert!(

@@ -14,8 +14,9 @@ const BLOCKS: u64 = 10;
 /// So large that a small device is full after few writes.
 const LARGE: usize = 100 << 10;
 
-/// Fills devices of `blocks` with `live_mib` and overwrites them at random from four threads, with the default lanes,
-/// until three times as much as they hold was written. No write is refused, and no version is lost.
+/// Fills devices of `blocks` with `live_mib` and overwrites them at random from four threads, with
+/// the default lanes, until three times as much as they hold was written. No write is refused, and
+/// no version is lost.
 fn overwrite_at_random(blocks: u64, live_mib: u64) {
     const WRITERS: u64 = 4;
     const BYTES: usize = 4 << 10;
@@ -73,8 +74,8 @@ fn three_quarters_of_256_mib_can_be_live_under_writers_of_several_threads() {
     overwrite_at_random(32, 192);
 }
 
-/// Overwrites and edits large records at random from several threads, each edit a chain of deltas, on devices that are
-/// nearly full.
+/// Overwrites and edits large records at random from several threads, each edit a chain of deltas,
+/// on devices that are nearly full.
 #[test]
 fn chains_of_writers_that_wait_do_not_keep_the_space_they_wait_for() {
     const WRITERS: u64 = 8;

@@ -1,5 +1,5 @@
-//! An opening from a snapshot takes the memory of the index and a bounded buffer, however large the snapshot is. Counted
-//! by the allocator, so this file has one test.
+//! An opening from a snapshot takes the memory of the index and a bounded buffer, however large the
+//! snapshot is. Counted by the allocator, so this file has one test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -55,7 +55,8 @@ fn a_snapshot_is_read_in_pieces() {
     let kept = NOW.load(Ordering::Relaxed) - before;
     let index = namespace.stats().index_bytes as usize;
     println!("snapshot {snapshot}, index {index}, kept {kept}, at most {most} bytes");
-    // Tables may be outside of the heap. The heap's maximum less the bytes that stay is the need of the reading.
+    // Tables may be outside of the heap. The heap's maximum less the bytes that stay is the need of
+    // the reading.
     assert!(snapshot > 9 << 20, "{snapshot}");
     assert!(most - kept < 4 << 20, "{most} at most, {kept} kept");
     let last = get(&namespace, &digest(RECORDS - 1)).unwrap();

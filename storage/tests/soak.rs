@@ -1,5 +1,6 @@
-//! A store that runs long at 85 % full: mixed sizes, deletes, expiry, groups of overwrites, reopenings of every kind.
-//! It holds every write, refuses none for long, and its bytes do not grow.
+//! A store that runs long at 85 % full: mixed sizes, deletes, expiry, groups of overwrites,
+//! reopenings of every kind. It holds every write, refuses none for long, and its bytes do not
+//! grow.
 //!
 //! `SPIKELET_SOAK_STEPS=n` runs `n` steps instead of some thousands.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]

@@ -1,4 +1,5 @@
-//! Space: dead bytes come back, a full namespace reports it and recovers, and deleted records stay deleted.
+//! Space: dead bytes come back, a full namespace reports it and recovers, and deleted records stay
+//! deleted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -72,7 +73,8 @@ fn background_threads_bring_space_back_by_themselves() {
                 for version in 0..4_000 {
                     let record = version * 7 % records * 2 + writer;
                     let payload = payload_of(record, version, LARGE);
-                    // A writer that is faster than defragmentation is refused for a moment, never for ever.
+                    // A writer that is faster than defragmentation is refused for a moment, never
+                    // for ever.
                     while let Err(error) = put(namespace, &digest(record), &payload) {
                         assert!(matches!(error, Error::StopWrites { .. }), "{error}");
                         std::thread::yield_now();

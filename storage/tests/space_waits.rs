@@ -1,4 +1,5 @@
-//! How long writes wait for space: as long as their callers allow, and not at all once no space can be won.
+//! How long writes wait for space: as long as their callers allow, and not at all once no space can
+//! be won.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -44,7 +45,8 @@ fn a_write_waits_for_space_no_longer_than_its_caller_allows() {
     drop(namespace);
 
     let (namespace, _) = Namespace::open(patient(Storage::Memory)).unwrap();
-    // A reader that holds a lock keeps all blocks from being reused, so the dead bytes cannot be won back.
+    // A reader that holds a lock keeps all blocks from being reused, so the dead bytes cannot be
+    // won back.
     let held = namespace.lock(&digest(1_000_000), None).unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {

@@ -46,7 +46,8 @@ fn what_is_written_after_a_loss_stays_right_through_later_openings() {
             let (namespace, found) = Namespace::open(on(&device)).unwrap();
             let what = format!("closed: {closes}, opening {opening}");
             assert!(found.unknown_bytes > 0, "{what}: {found:?}");
-            // Records that were not written since may have had newer versions, whether they are there or not.
+            // Records that were not written since may have had newer versions, whether they are
+            // there or not.
             for record in [0, 35, RECORDS - 1, RECORDS + 100] {
                 assert!(may_be_stale(&namespace, record), "{what}: record {record}");
             }
@@ -66,7 +67,8 @@ fn what_is_written_after_a_loss_stays_right_through_later_openings() {
     }
 }
 
-/// Older names and truncations do not replace the newest: records truncated after them would come back.
+/// Older names and truncations do not replace the newest: records truncated after them would come
+/// back.
 #[test]
 fn a_store_whose_newest_truncation_is_damaged_in_both_copies_is_refused() {
     for (syncs, copies) in [(true, 2), (false, 2), (true, 1), (false, 1)] {

@@ -44,8 +44,8 @@ fn blocks_without_superseded_bytes_are_not_read_and_of_others_the_directory_alon
     let before = device.read_bytes();
     assert_eq!(namespace.maintain().unwrap().dropped_tombstones, 0);
     let read = device.read_bytes() - before;
-    // The directories of the second block and of the one that is being filled, and the tombstones: 12 bytes an entry in
-    // sectors, 56 a tombstone.
+    // The directories of the second block and of the one that is being filled, and the tombstones:
+    // 12 bytes an entry in sectors, 56 a tombstone.
     let in_a_block = records / 4;
     let directory = in_a_block.div_ceil(41) * 512;
     println!("{read} bytes read, a directory has {directory}, a block {BLOCK_BYTES}");

@@ -1,5 +1,5 @@
-//! Transfers between records through power failures and kills: every recovery keeps the sum and every acknowledged
-//! transfer.
+//! Transfers between records through power failures and kills: every recovery keeps the sum and
+//! every acknowledged transfer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -132,7 +132,8 @@ fn the_sum_of_all_accounts_survives_power_failures_at_any_moment() {
             disk = Arc::new(after);
             let namespace = open(&disk, durability, 1);
             check_sum(&namespace, seed);
-            // A kill loses nothing. A power failure loses no transfer that was durable when it was acknowledged.
+            // A kill loses nothing. A power failure loses no transfer that was durable when it was
+            // acknowledged.
             if !power_fails || durability == Durability::Commit {
                 assert_eq!(balances(&namespace), acknowledged, "seed {seed}");
             }
@@ -140,8 +141,8 @@ fn the_sum_of_all_accounts_survives_power_failures_at_any_moment() {
     }
 }
 
-/// Four threads with a lane each. A kill in the middle of it costs nothing that another transaction has seen; a power
-/// failure nothing that was acknowledged as durable.
+/// Four threads with a lane each. A kill in the middle of it costs nothing that another transaction
+/// has seen; a power failure nothing that was acknowledged as durable.
 #[test]
 fn the_sum_of_all_accounts_survives_beside_several_writers() {
     for seed in 0..20 {

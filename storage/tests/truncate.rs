@@ -175,7 +175,8 @@ fn what_a_truncation_removes_makes_room() {
     }
 }
 
-/// Writers and a truncation side by side: after each truncation, the truncated records are gone from the counts, too.
+/// Writers and a truncation side by side: after each truncation, the truncated records are gone
+/// from the counts, too.
 #[test]
 fn no_write_slips_past_a_truncation() {
     let _turn = beside_others();

@@ -1,5 +1,5 @@
-//! Sectors that become unreadable while a store is open: their records are damaged, no signal ends the process, and no
-//! record is lost.
+//! Sectors that become unreadable while a store is open: their records are damaged, no signal ends
+//! the process, and no record is lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -54,7 +54,8 @@ fn is_damaged(namespace: &Namespace, record: u64) -> bool {
     }
 }
 
-/// The mapping of a simulated device keeps what a call cannot read: who looks there reads the record as it was.
+/// The mapping of a simulated device keeps what a call cannot read: who looks there reads the
+/// record as it was.
 #[test]
 fn a_record_that_opening_could_not_read_is_damaged_without_a_look_at_the_mapping() {
     let _turn = beside_others();
@@ -121,7 +122,8 @@ fn cleaning_keeps_a_block_that_it_cannot_read_and_moves_the_rest() {
     assert_eq!(opening.damaged_entries, 0, "{opening:?}");
     let found = get(&namespace, &digest(100)).unwrap();
     assert!(found == Some(payload(100, 32_000)));
-    // Once its record is written anew, the block is given back, with other disk space behind it later.
+    // Once its record is written anew, the block is given back, with other disk space behind it
+    // later.
     device.fail_read(page..page + 4096);
     namespace.maintain().unwrap();
     assert_eq!(namespace.stats().unreadable_bytes, 4096);
@@ -172,7 +174,8 @@ fn an_old_version_that_lies_in_an_unreadable_place_is_known_from_the_directory()
     assert_eq!(namespace.stats().unreadable_bytes, 0, "not needed");
 }
 
-/// A file that another program cuts off under an open store: reading the mapping behind its end is a signal.
+/// A file that another program cuts off under an open store: reading the mapping behind its end is
+/// a signal.
 #[test]
 fn a_file_that_is_cut_off_under_an_open_store_is_damage_to_cleaning() {
     let _turn = alone();
@@ -187,7 +190,8 @@ fn a_file_that_is_cut_off_under_an_open_store_is_damage_to_cleaning() {
     for record in 0..count {
         put(&namespace, &digest(record), &payload(record, 32_000)).unwrap();
     }
-    // Free blocks at the front for moves and writes: a write behind the cut would make the file long again.
+    // Free blocks at the front for moves and writes: a write behind the cut would make the file
+    // long again.
     for record in 0..500 {
         delete(&namespace, &digest(record)).unwrap();
     }

@@ -1,4 +1,5 @@
-//! Damaged and hostile files: told with line and byte, and nothing is restored of them unless that is asked for.
+//! Damaged and hostile files: told with line and byte, and nothing is restored of them unless that
+//! is asked for.
 
 use std::fs;
 
@@ -62,7 +63,8 @@ fn damage_is_told_with_its_line_and_byte() {
     let good = record(1, 1, 0, &["I i 1"]);
     let head = "Version 3.1\n# namespace test\n";
     let start = (head.len() + good.len()) as u64;
-    // The text after a whole record, the line and byte from there at which it is found wrong, and the message.
+    // The text after a whole record, the line and byte from there at which it is found wrong, and
+    // the message.
     let table: [(String, u64, u64, &str); 22] = [
         ("\n".into(), 0, 0, "neither a record"),
         ("- I a 1\n".into(), 0, 0, "neither a record"),

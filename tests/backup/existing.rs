@@ -12,8 +12,8 @@ use crate::common::{
 use spikelet::backup::{RestoreOptions, RestoreSummary};
 use spikelet::record::KeyHash;
 
-/// Restores a record of generation 3 with the bins `b` = 2 and `c` = 2 over one that was written `times` times with `a` = 1
-/// and `b` = 1. Returns the summary, its generation and its bins.
+/// Restores a record of generation 3 with the bins `b` = 2 and `c` = 2 over one that was written
+/// `times` times with `a` = 1 and `b` = 1. Returns the summary, its generation and its bins.
 fn over(times: u16, options: RestoreOptions) -> (RestoreSummary, u16, String) {
     let store = store();
     let set = store.set("demo").unwrap();

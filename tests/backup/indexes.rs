@@ -12,7 +12,8 @@ use spikelet::{Error, Store, bins};
 
 use crate::common::{POINT, backup_of, file_of, options, record, restore, save_all, store};
 
-/// Definitions of each kind, with their sets: first the ones that fit on a line of Aerospike's tools, then the others.
+/// Definitions of each kind, with their sets: first the ones that fit on a line of Aerospike's
+/// tools, then the others.
 fn definitions() -> [(Option<&'static str>, IndexDefinition); 10] {
     let bin = IndexComponent::bin;
     let of_client = |name: &str, component: IndexComponent| {
@@ -209,7 +210,8 @@ fn lines_of_other_tools_are_read() {
     assert_eq!(demo.query("by age").unwrap().eq(21).count().unwrap(), 1);
 }
 
-/// Lines as asrestore's parser takes them: escapes in every version, a space behind the type without a context.
+/// Lines as asrestore's parser takes them: escapes in every version, a space behind the type
+/// without a context.
 #[test]
 fn lines_of_indexes_have_escapes_in_every_version_of_the_format() {
     for version in ["3.0", "3.1", "3.2"] {
@@ -259,7 +261,8 @@ fn a_context_that_asrestore_cannot_read_is_in_the_module_alone() {
         let definition = IndexDefinition::new(name, [component]).ignoring_longer_than(2048);
         SavedIndex::new("test", Some("demo"), definition)
     };
-    // An array of two, the kind of the context, and a text with its type: 6 bytes more than the key.
+    // An array of two, the kind of the context, and a text with its type: 6 bytes more than the
+    // key.
     let indexes = [index("fits", 741), index("exceeds", 744)];
     let portable: Vec<bool> = indexes.iter().map(SavedIndex::is_portable).collect();
     assert_eq!(portable, [true, false]);

@@ -1,4 +1,5 @@
-//! Restores over sharded collections: companions and records of users are kept apart, and no root loses its companions.
+//! Restores over sharded collections: companions and records of users are kept apart, and no root
+//! loses its companions.
 
 use spikelet::backup::{BackupError, RestoreSummary};
 use spikelet::{Error, Set, ShardedList, Store, Value, WritePolicy};

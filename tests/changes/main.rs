@@ -1,7 +1,7 @@
 //! Following the changes of sets: a subscription goes on where it was, whichever process dies.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set: it writes records, and consumes their changes
-//! into a file.
+//! The child is this test binary, started again with [`CHILD_DIR`] set: it writes records, and
+//! consumes their changes into a file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod refused;
@@ -514,7 +514,8 @@ fn killed_after(lines: usize, dir: &Path) {
     child.wait().unwrap();
 }
 
-/// Checks that each record's changes follow one another without a gap, and end at the record in the store.
+/// Checks that each record's changes follow one another without a gap, and end at the record in the
+/// store.
 fn check_mirror(dir: &Path, store: &Store) -> usize {
     let text = std::fs::read_to_string(dir.join("mirror")).unwrap();
     let mut changes: BTreeMap<Position, &str> = BTreeMap::new();

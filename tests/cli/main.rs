@@ -111,7 +111,8 @@ fn the_text_for_people_answers_the_questions_within_a_hundred_columns() {
 fn no_line_of_a_report_is_wider_than_a_hundred_columns_whatever_the_names() {
     let home = TempDir::new().unwrap();
     let (dir, lines) = (home.path().join("store"), home.path().join("lines.jsonl"));
-    // Letters that take two columns, as long as names may be, and controls that would move the cursor.
+    // Letters that take two columns, as long as names may be, and controls that would move the
+    // cursor.
     let (set, bin, key) = (
         "集".repeat(20) + "\u{1b}\n",
         "名".repeat(5),

@@ -1,4 +1,5 @@
-//! Calls that change a list and a record, or two lists, for processes that die at each of their steps.
+//! Calls that change a list and a record, or two lists, for processes that die at each of their
+//! steps.
 
 use serde_json::json;
 use spikelet::cluster::Cluster;

@@ -1,4 +1,5 @@
-//! Random bins and calls. Alphabets are small, so that keys, values and positions often meet, and ties are frequent.
+//! Random bins and calls. Alphabets are small, so that keys, values and positions often meet, and
+//! ties are frequent.
 
 use proptest::prelude::*;
 use spikelet::value::{List, Map};

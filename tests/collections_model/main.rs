@@ -1,5 +1,5 @@
-//! Lists and maps against a naive model: random bins, random operations below random paths. After each operation, its
-//! result or error code, and the whole bin, must equal the model's.
+//! Lists and maps against a naive model: random bins, random operations below random paths. After
+//! each operation, its result or error code, and the whole bin, must equal the model's.
 //!
 //! `SPIKELET_LONG=1` does more than a million operations; otherwise it is a few thousand.
 

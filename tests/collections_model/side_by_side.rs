@@ -42,8 +42,8 @@ pub fn compare(set: &Set, start: &Value, calls: &[Call]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether two bins differ only in how equal elements of ordered lists follow each other, which is open: an ordered and an
-/// unordered list of the same elements are equal, and yet not the same.
+/// Whether two bins differ only in how equal elements of ordered lists follow each other, which is
+/// open: an ordered and an unordered list of the same elements are equal, and yet not the same.
 fn same_but_for_ties(a: &Option<Value>, b: &Option<Value>) -> bool {
     fn settled(value: &Value) -> Value {
         match value {

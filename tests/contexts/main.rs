@@ -1,6 +1,7 @@
-//! The rules of paths into nested lists and maps, as tables: a bin, an operation below a path, its result, and the bin
-//! afterwards. The rules come from semantics.md#contexts-what-they-find and semantics.md#contexts-what-they-create.
-//! "Client suite" marks an assertion of a test suite of Aerospike's clients.
+//! The rules of paths into nested lists and maps, as tables: a bin, an operation below a path, its
+//! result, and the bin afterwards. The rules come from semantics.md#contexts-what-they-find and
+//! semantics.md#contexts-what-they-create. "Client suite" marks an assertion of a test suite of
+//! Aerospike's clients.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

@@ -1,7 +1,8 @@
 //! What expressions mean, as tables: one row a rule of semantics.md, from
 //! semantics.md#expressions-encoding to semantics.md#path-expressions.
 //!
-//! What they see of a record besides its bins, and filters in two phases, are tested beside the implementation.
+//! What they see of a record besides its bins, and filters in two phases, are tested beside the
+//! implementation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

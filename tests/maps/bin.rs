@@ -308,8 +308,8 @@ fn a_whole_map_from_a_client_is_checked() {
 
 #[test]
 fn a_map_comes_back_as_what_it_is() {
-    // A client suite, and semantics.md#maps-keys-and-order: entries of unordered maps come back by key,
-    // too.
+    // A client suite, and semantics.md#maps-keys-and-order: entries of unordered maps come back by
+    // key, too.
     let set = empty_set();
     for order in EVERY_ORDER {
         let start = ordered_as(order, map! {"b" => 1, 2 => 2, &[7] => 3, "a" => 4});

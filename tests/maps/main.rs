@@ -1,8 +1,8 @@
 //! The rules of maps, as tables: a bin, an operation, its result, and the bin afterwards.
 //!
-//! The rules come from semantics.md#maps-operations and the sections around it. Rules that look accidental but that
-//! clients can observe are called QUIRK there and here. "Client suite" marks an assertion of a test suite of
-//! Aerospike's clients. Lists and paths have files of their own.
+//! The rules come from semantics.md#maps-operations and the sections around it. Rules that look
+//! accidental but that clients can observe are called QUIRK there and here. "Client suite" marks an
+//! assertion of a test suite of Aerospike's clients. Lists and paths have files of their own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

@@ -91,7 +91,8 @@ fn place(value: &Value) -> Option<Place> {
     })
 }
 
-/// The keys that a query over `a` (whole) and `b` must find, in order, as far as the order is that of the index.
+/// The keys that a query over `a` (whole) and `b` must find, in order, as far as the order is that
+/// of the index.
 fn expected(model: &Model, ask: &Ask) -> Vec<(Vec<Place>, u8)> {
     let mut found = Vec::new();
     for (key, (a, b)) in model {

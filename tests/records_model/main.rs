@@ -1,5 +1,5 @@
-//! All record operations and policies against a naive model, with reopening (after a close, and after a drop without one)
-//! at random points.
+//! All record operations and policies against a naive model, with reopening (after a close, and
+//! after a drop without one) at random points.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

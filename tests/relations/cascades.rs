@@ -16,7 +16,8 @@ fn tree(store: &Store) -> OneToMany<&Store> {
 
 #[test]
 fn a_cascade_leaves_a_subtree_that_another_writer_has_moved_away() {
-    // How far the moved node is from the deleted one: the chain to the leaves goes in one step, and in several.
+    // How far the moved node is from the deleted one: the chain to the leaves goes in one step, and
+    // in several.
     for (len, moved) in [
         (2, 1),
         (3, 1),

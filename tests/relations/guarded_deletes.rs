@@ -194,7 +194,8 @@ fn every_delete_honours_every_relation_of_the_record() {
             assert!(delete(&store, &users, "ann").expect(&what), "{what}");
             detached.check_sound(&what);
             assert!(!delete(&store, &users, "ann").unwrap(), "{what}");
-            // Records that were there for their edges alone are gone, with all companions; posts went with their author.
+            // Records that were there for their edges alone are gone, with all companions; posts
+            // went with their author.
             assert_eq!(store.set("posts").unwrap().len(), 0, "{what}");
             assert_eq!(
                 store.set("things").unwrap().with_companions().len(),

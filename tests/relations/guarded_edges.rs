@@ -1,4 +1,5 @@
-//! Deletes and replaces at the edges of the rules: writes of the same transaction, several relations of one record, long chains.
+//! Deletes and replaces at the edges of the rules: writes of the same transaction, several
+//! relations of one record, long chains.
 
 use std::ops::ControlFlow;
 use std::time::SystemTime;

@@ -1,4 +1,5 @@
-//! Declared relations beside wire clients, backups, expiry and truncation, which know nothing of them.
+//! Declared relations beside wire clients, backups, expiry and truncation, which know nothing of
+//! them.
 #![cfg(all(feature = "server", feature = "backup"))]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A process that deletes large hubs, by plain calls and by a handle, is killed in the middle of it: no edge is left that one of its ends alone has, and
-//! the same delete finishes what it began.
+//! A process that deletes large hubs, by plain calls and by a handle, is killed in the middle of
+//! it: no edge is left that one of its ends alone has, and the same delete finishes what it began.
 
 use std::ops::ControlFlow;
 

@@ -116,7 +116,8 @@ fn the_last_text_of_a_key_stands_as_it_is() {
     let key = named.key((3, "a_end_b".into()));
     assert_eq!(key, "site:3:a_end_b_end".into());
     assert_eq!(named.parse(&key).unwrap(), (3, "a_end_b".into()));
-    // Where more text follows, or a sign could be that of a number, a key would be that of other parts, too.
+    // Where more text follows, or a sign could be that of a number, a key would be that of other
+    // parts, too.
     let both = KeyPattern::<(String, String)>::new("{kind}_{name}").unwrap();
     assert_eq!(
         both.key(("temp_x".into(), "a_b".into())),

@@ -1,5 +1,5 @@
-//! A process that links, unlinks and deletes from several threads is killed in the middle of it, 50 times: no edge is left that
-//! one of its ends alone has.
+//! A process that links, unlinks and deletes from several threads is killed in the middle of it, 50
+//! times: no edge is left that one of its ends alone has.
 
 use std::ops::ControlFlow;
 use std::thread;

@@ -1,5 +1,6 @@
-//! A process that writes records, while a view of them and copies in them are kept current, is killed in the middle of it: what
-//! was not applied yet is applied after the next opening, and nothing is left that differs.
+//! A process that writes records, while a view of them and copies in them are kept current, is
+//! killed in the middle of it: what was not applied yet is applied after the next opening, and
+//! nothing is left that differs.
 
 use std::ops::ControlFlow;
 

@@ -451,7 +451,8 @@ fn naming<'s>(store: &'s Store, layout: &Layout) -> OneToMany<&'s Store> {
     children.with_parent_bin("parent")
 }
 
-/// The layouts between which children that are records can be moved: in one bin they name their parents, or in two.
+/// The layouts between which children that are records can be moved: in one bin they name their
+/// parents, or in two.
 fn moves_of_records() -> Vec<(Layout, Layout)> {
     let lists = ["children", "others"].map(Layout::key_list);
     let references = ["parent", "owner"].map(|bin| Layout::reference(bin, &format!("by_{bin}")));

@@ -1,6 +1,7 @@
 //! Writes that keep their record, so that clients rehearse error 14.
 //!
-//! The hold is an hour where refusals are counted, so that nothing depends on how fast a test runs: it ends with the server.
+//! The hold is an hour where refusals are counted, so that nothing depends on how fast a test runs:
+//! it ends with the server.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,8 @@ fn while_forty_clients_wait_for_one_record_others_are_not_held_up() {
     // The namespace of these tests has the library's own limit, so that all of them wait.
     let mut waiting: Vec<Wire> = (0..40).map(|_| begin(&running, &put(1))).collect();
     until(|| namespace.stats().waits == 39);
-    // Another set, reads of the held record, and other records of the set are not held up; the last waits for its own hold only.
+    // Another set, reads of the held record, and other records of the set are not held up; the last
+    // waits for its own hold only.
     let mut other = Wire::to(running.handle.addr());
     let elsewhere = Message {
         fields: vec![

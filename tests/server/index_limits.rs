@@ -10,7 +10,8 @@ use spikelet::storage::{Clock, SystemClock};
 
 use crate::server_client::*;
 
-/// The system's clock. A thread that builds an index waits when it asks for the time, until the gate is opened.
+/// The system's clock. A thread that builds an index waits when it asks for the time, until the
+/// gate is opened.
 #[derive(Debug, Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -144,8 +145,8 @@ fn a_namespace_has_256_indexes_and_no_more() {
         .create_index(IndexDefinition::new("more", ["n"]))
         .unwrap_err();
     assert!(matches!(error, Error::TooManyIndexes { limit: 256 }));
-    // An existing index may be declared again, another namespace has a limit of its own, and a deleted index makes
-    // room.
+    // An existing index may be declared again, another namespace has a limit of its own, and a
+    // deleted index makes room.
     let told = wire.info(&format!(
         "{}{}sindex-delete:namespace=test;indexname=i7\n{}",
         create(3),

@@ -1,4 +1,5 @@
-//! Records, one at a time: the effect of a write, the result of a read, and the order in which flags decide.
+//! Records, one at a time: the effect of a write, the result of a read, and the order in which
+//! flags decide.
 
 use crate::server_client::*;
 use spikelet::{ShardedList, operations};
@@ -70,7 +71,8 @@ fn values_of_all_types_come_back_as_they_were() {
 
 #[test]
 fn existence_and_generation_decide_in_this_order() {
-    // What a write finds (0: nothing, else a generation), its flags, the generation it expects, the code.
+    // What a write finds (0: nothing, else a generation), its flags, the generation it expects, the
+    // code.
     let table: [(u32, u8, u8, u32, u8); 21] = [
         (0, 0, 0, 0, 0),
         (0, 0, UPDATE_ONLY, 0, 2),
@@ -187,8 +189,8 @@ fn reads_and_writes_in_one_request_answer_in_their_order() {
     assert_eq!(wire.ask(&Message::get(1)).code, 2);
 }
 
-/// A wire client is not refused what would orphan companions, as by Aerospike; but what handles of this process write
-/// afterwards is where everybody looks.
+/// A wire client is not refused what would orphan companions, as by Aerospike; but what handles of
+/// this process write afterwards is where everybody looks.
 #[test]
 fn handles_notice_that_a_client_has_taken_the_root_of_a_sharded_list_away() {
     const REPLACE: u8 = 0x10;

@@ -179,7 +179,8 @@ fn a_write_that_waits_for_space_is_refused_within_the_clients_own_limit() {
         .find(|key| set.put(*key, [("b", payload.as_slice())]).is_err())
         .unwrap();
     let answers = set.read(0, |_| {
-        // The space of these comes back when no reader can see them any more, which this one prevents.
+        // The space of these comes back when no reader can see them any more, which this one
+        // prevents.
         for key in 1..count / 2 {
             set.delete(key).unwrap();
         }

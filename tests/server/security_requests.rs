@@ -358,7 +358,8 @@ fn sets_of_the_store_itself_are_not_truncated_over_the_wire() {
         assert_eq!(user.info("truncate:namespace=test;set=demo\n"), ["ok"]);
     }
     assert_eq!((kept(&secured), kept(&open)), (Some(1), Some(1)));
-    // A truncation of everything keeps what only `udf-remove` removes, and who may truncate may not.
+    // A truncation of everything keeps what only `udf-remove` removes, and who may truncate may
+    // not.
     for user in [0, 2] {
         for namespace in ["test", "bar"] {
             let command = format!("truncate-namespace:namespace={namespace}\n");

@@ -367,8 +367,8 @@ fn dashboards_find_the_statistics_that_have_a_meaning_here() {
 
 #[test]
 fn they_do_not_wait_for_a_transaction() {
-    // A writer that waits, for its record or for the device, holds no thread of the server: other connections are
-    // answered meanwhile.
+    // A writer that waits, for its record or for the device, holds no thread of the server: other
+    // connections are answered meanwhile.
     let mut config = NamespaceConfig::new("test");
     config.durability = Durability::Commit;
     config.key_hash = KeyHash::Ripemd160;

@@ -1,5 +1,5 @@
-//! Transactions over several records: which writes each client sees, which requests are refused with which code, and
-//! how a transaction ends.
+//! Transactions over several records: which writes each client sees, which requests are refused
+//! with which code, and how a transaction ends.
 
 use std::sync::Arc;
 

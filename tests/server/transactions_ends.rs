@@ -8,8 +8,8 @@ use crate::transactions::seen;
 use spikelet::server::Server;
 use spikelet::storage::ManualClock;
 
-/// A server with a clock that only the test moves, and a transaction in each state: 1 has never begun, 2 is open, 3 is
-/// committed, 4 was rolled back at its deadline, 5 is closed.
+/// A server with a clock that only the test moves, and a transaction in each state: 1 has never
+/// begun, 2 is open, 3 is committed, 4 was rolled back at its deadline, 5 is closed.
 fn in_each_state() -> (spikelet::server::ServerHandle, Wire, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(1_000_000_000));
     let store = namespaces().clock(Arc::clone(&clock) as _).open().unwrap();
@@ -85,7 +85,8 @@ fn a_transaction_whose_time_is_over_holds_nobody_up() {
     assert_eq!(wire.ask(&late.inside(Message::get(2))).int("i"), 2);
     assert_eq!(wire.ask(&Message::put(2, "i", 9)).code, BLOCKED);
     clock.advance_ms(10_001);
-    // The first request about one of its records ends it: a writer here, which finds the record as it was.
+    // The first request about one of its records ends it: a writer here, which finds the record as
+    // it was.
     let add = Message::about(0, WRITE, 0, 2).op(5, 1, "i", &5_i64.to_be_bytes());
     assert_eq!(wire.ask(&add).code, 0);
     assert_eq!(seen(&mut wire, 2), Some((5, 1)));

@@ -1,5 +1,5 @@
-//! Transactions of several clients, plain writes and transactions of the process at once: each result is one that some order
-//! of them gives.
+//! Transactions of several clients, plain writes and transactions of the process at once: each
+//! result is one that some order of them gives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -36,8 +36,8 @@ impl Draw {
     }
 }
 
-/// A policy for transactions inside the process: without limits, since they may meet clients' transactions any number
-/// of times.
+/// A policy for transactions inside the process: without limits, since they may meet clients'
+/// transactions any number of times.
 fn patient() -> TransactionPolicy {
     TransactionPolicy::default()
         .max_attempts(u32::MAX)
@@ -113,7 +113,8 @@ fn money_is_neither_made_nor_lost() {
             })
         });
         drop(attempt);
-        // The process moves money, too, and looks at all of it, now and then: clients are to get somewhere as well.
+        // The process moves money, too, and looks at all of it, now and then: clients are to get
+        // somewhere as well.
         let namespace = running.store.namespace("test").unwrap();
         scope.spawn(move || {
             let mut draw = Draw(9);
@@ -199,8 +200,8 @@ fn a_group_of_the_process_is_not_held_up_by_a_client_which_then_cannot_commit() 
     assert_eq!(left, [3, 9, 1]);
 }
 
-/// Two records, of which at least one must be 1. Each client takes one away if the other is there. If both are taken
-/// away, neither client has seen the other's write.
+/// Two records, of which at least one must be 1. Each client takes one away if the other is there.
+/// If both are taken away, neither client has seen the other's write.
 #[test]
 fn two_transactions_do_not_pass_each_other() {
     let running = serve();

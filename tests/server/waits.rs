@@ -1,6 +1,7 @@
 //! Clients' writes that wait for a record, for space or for a sync hold up no other request.
 //!
-//! The writes wait until the test lets them go on: an answer that comes meanwhile has not waited for them.
+//! The writes wait until the test lets them go on: an answer that comes meanwhile has not waited
+//! for them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -167,7 +168,8 @@ fn a_writer_whose_time_is_over_is_told_so_and_leaves_the_queue() {
     );
 }
 
-/// Sends this from more clients than the server has threads, and reads a record meanwhile: before any of them has its answer.
+/// Sends this from more clients than the server has threads, and reads a record meanwhile: before
+/// any of them has its answer.
 fn reads_are_answered_beside(running: &Running, message: &Message) {
     let threads = std::thread::available_parallelism().unwrap().get();
     let mut long: Vec<_> = (0..threads + 2).map(|_| begin(running, message)).collect();

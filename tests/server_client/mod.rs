@@ -1,4 +1,5 @@
-//! A client for tests that speaks the wire protocol byte by byte, and so can say what no real client would.
+//! A client for tests that speaks the wire protocol byte by byte, and so can say what no real
+//! client would.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod admin;
@@ -140,7 +141,8 @@ impl Wire {
         answers.remove(0)
     }
 
-    /// Sends one message and returns all answers up to the last one, which is not among them, and that one's code.
+    /// Sends one message and returns all answers up to the last one, which is not among them, and
+    /// that one's code.
     pub fn ask_many(&mut self, message: &Message) -> (Vec<Answer>, u8) {
         self.send(&message.frame());
         self.receive_many()
@@ -314,7 +316,8 @@ pub fn batch(flags: u8, rows: &[(Digest, Message)]) -> Message {
     for (index, (digest, row)) in rows.iter().enumerate() {
         data.extend((index as u32).to_be_bytes());
         data.extend(digest.as_bytes());
-        // Info bytes, generation and time to live follow; the fourth byte is left out where it says nothing.
+        // Info bytes, generation and time to live follow; the fourth byte is left out where it says
+        // nothing.
         let with_info4 = row.info[3] != 0;
         data.push(if with_info4 { 0x1e } else { 0x0e });
         data.extend(&row.info[..if with_info4 { 4 } else { 3 }]);

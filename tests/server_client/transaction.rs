@@ -165,7 +165,8 @@ impl Txn {
         }
     }
 
-    /// Verifies, marks, rolls forward and closes. Otherwise rolls back, closes, and returns the code that was in the way.
+    /// Verifies, marks, rolls forward and closes. Otherwise rolls back, closes, and returns the
+    /// code that was in the way.
     pub fn commit(&self, wire: &mut Wire) -> u8 {
         let verified = self.verify(wire);
         if verified != 0 {

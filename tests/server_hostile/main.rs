@@ -1,4 +1,5 @@
-//! A served store among clients that are many, slow, broken, or hostile: it goes on answering the others.
+//! A served store among clients that are many, slow, broken, or hostile: it goes on answering the
+//! others.
 #![cfg(feature = "server")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -214,7 +215,8 @@ fn count_panics() -> &'static AtomicUsize {
     &PANICS
 }
 
-/// Held by each test: memory can only be measured for the whole process, and some tests take a gigabyte.
+/// Held by each test: memory can only be measured for the whole process, and some tests take a
+/// gigabyte.
 static MEMORY: RwLock<()> = RwLock::new(());
 
 /// For a test that measures memory.
@@ -376,7 +378,8 @@ fn silent_and_half_open_connections_do_not_hold_others_up() {
                 0 => {}
                 1 => wire.send(&put[..3]),
                 2 => wire.send(&put[..put.len() - 1]),
-                // The server must take memory for received bytes only, not for the announced length.
+                // The server must take memory for received bytes only, not for the announced
+                // length.
                 _ => wire.send(&huge),
             }
             wire

@@ -1,5 +1,5 @@
-//! Queries by an index: which records they return, in which order and pages, and the info commands about indexes and
-//! modules.
+//! Queries by an index: which records they return, in which order and pages, and the info commands
+//! about indexes and modules.
 #![cfg(feature = "server")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -305,7 +305,8 @@ fn an_index_that_was_declared_by_the_application_serves_clients() {
         found(&mut wire, &query().field(22, &integers("i", 8, 20))),
         Ok(vec![8, 9])
     );
-    // One of two components lacks records that lack the second, and one of short values lacks long ones.
+    // One of two components lacks records that lack the second, and one of short values lacks long
+    // ones.
     for range in [value("s", 3, b"text1"), value("b", 4, &[1])] {
         assert_eq!(found(&mut wire, &query().field(22, &range)), Err(201));
     }
@@ -517,7 +518,8 @@ fn modules_are_kept_and_a_call_is_checked_before_it_runs() {
         .field(32, &[0x90]);
     let answer = wire.ask(&apply);
     assert_eq!((answer.code, answer.ops[0].name.as_str()), (100, "FAILURE"));
-    // A call without a function's name, or for a record that the filter refuses, does not reach the function.
+    // A call without a function's name, or for a record that the filter refuses, does not reach the
+    // function.
     let mut unnamed = apply.clone();
     unnamed.fields.retain(|field| field.0 != 31);
     assert_eq!(wire.ask(&unnamed).code, 4);

@@ -23,8 +23,8 @@ fn paged(wire: &mut Wire, asked: &Message, most: usize, between: impl FnMut()) -
     paged_by(wire, asked, most, number, between)
 }
 
-/// All records of a query, page by page as clients ask: partitions that have brought something go on behind their last record,
-/// others begin anew. Checks the order inside of partitions.
+/// All records of a query, page by page as clients ask: partitions that have brought something go
+/// on behind their last record, others begin anew. Checks the order inside of partitions.
 fn paged_by(
     wire: &mut Wire,
     asked: &Message,

@@ -1,4 +1,5 @@
-//! A store that notes its calls, and may fail after some of them, or be used by another writer then.
+//! A store that notes its calls, and may fail after some of them, or be used by another writer
+//! then.
 
 use std::fmt;
 use std::ops::ControlFlow;

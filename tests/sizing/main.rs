@@ -1,6 +1,8 @@
-//! `spikelet sizing`, from outside: its forms agree with each other, and its page is one that browsers show.
+//! `spikelet sizing`, from outside: its forms agree with each other, and its page is one that
+//! browsers show.
 //!
-//! The tests of `browser` need a Chromium: without one they skip and say so, unless `SPIKELET_BROWSER=required`.
+//! The tests of `browser` need a Chromium: without one they skip and say so, unless
+//! `SPIKELET_BROWSER=required`.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

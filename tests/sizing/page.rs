@@ -1,4 +1,5 @@
-//! The HTML page: well-formed, small, without anything that runs or loads, and with the numbers of the JSON form.
+//! The HTML page: well-formed, small, without anything that runs or loads, and with the numbers of
+//! the JSON form.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! Other writers between the reads of a transaction and its commit. They run inside the closure, so each case is exact.
+//! Other writers between the reads of a transaction and its commit. They run inside the closure, so
+//! each case is exact.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use spikelet::{Error, Expiration, Store, TransactionPolicy, TransactionSet, Writ
 
 use super::*;
 
-/// Runs a transaction that looks at `read`, is disturbed once, and writes `write`. Returns how often it ran.
+/// Runs a transaction that looks at `read`, is disturbed once, and writes `write`. Returns how
+/// often it ran.
 fn attempts_when(
     read: &str,
     write: &str,

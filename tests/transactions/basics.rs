@@ -373,7 +373,8 @@ fn a_record_that_is_rewritten_often_counts_once_and_is_committed_as_last_written
         .transaction_with(&policy, |tx| {
             let accounts = tx.in_set(&accounts)?;
             accounts.put("beside", [("v", big(100))])?;
-            // 5 MB of versions, of which 200 kB are alive: the others are taken out of memory in between.
+            // 5 MB of versions, of which 200 kB are alive: the others are taken out of memory in
+            // between.
             for round in 0..50 {
                 accounts.put("hot", [("v", big(round))])?;
                 let seen = accounts.get("hot")?.and_then(|hot| hot.get("v"));

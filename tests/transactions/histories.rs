@@ -1,10 +1,11 @@
 //! Histories of many threads, checked for serializability.
 //!
-//! Every record holds a list, and no two transactions append the same number, so the final lists show the order of all
-//! versions. The edges of Adya's graph follow from these lists and from the reads of each transaction: a write depends
-//! on the write before it, a read on the write that it saw, and a read comes before the write that it did not see. The
-//! history is serializable if the graph has no cycle. A further edge from each transaction to all that began after its
-//! end makes the check strict.
+//! Every record holds a list, and no two transactions append the same number, so the final lists
+//! show the order of all versions. The edges of Adya's graph follow from these lists and from the
+//! reads of each transaction: a write depends on the write before it, a read on the write that it
+//! saw, and a read comes before the write that it did not see. The history is serializable if the
+//! graph has no cycle. A further edge from each transaction to all that began after its end makes
+//! the check strict.
 
 use std::collections::HashMap;
 use std::sync::Barrier;
@@ -147,8 +148,8 @@ fn edges(runs: &[Run], lists: &[Vec<i64>]) -> Vec<Vec<usize>> {
     edges
 }
 
-/// Whether there is a cycle: nodes without incoming edges are taken away again and again, and the nodes of a cycle
-/// remain.
+/// Whether there is a cycle: nodes without incoming edges are taken away again and again, and the
+/// nodes of a cycle remain.
 fn has_cycle(edges: &[Vec<usize>]) -> bool {
     let mut incoming = vec![0usize; edges.len()];
     edges.iter().flatten().for_each(|to| incoming[*to] += 1);

@@ -52,7 +52,8 @@ pub(super) fn missing_indexes(
 }
 
 impl MissingIndexes {
-    /// Declares and builds them, and counts what becomes of each. By `partial` a refused index does not stop the others.
+    /// Declares and builds them, and counts what becomes of each. By `partial` a refused index does
+    /// not stop the others.
     pub(super) fn build(
         self,
         targets: &BTreeMap<&str, Namespace>,

@@ -36,9 +36,10 @@ pub struct RestoreOptions {
     /// record over a companion, a companion into an ordinary record, or a record without companions
     /// in place of a root. And declarations of relations that contradict the store's own.
     pub override_shards: bool,
-    /// Cancels when it becomes true: [`Restore::prepare`](super::Restore::prepare) returns [`BackupError::Cancelled`](crate::backup::BackupError::Cancelled);
-    /// [`Restore::run`](super::Restore::run) returns the counts up to then, see [`RestoreSummary::cancelled`]. Default:
-    /// never.
+    /// Cancels when it becomes true: [`Restore::prepare`](super::Restore::prepare) returns
+    /// [`BackupError::Cancelled`](crate::backup::BackupError::Cancelled);
+    /// [`Restore::run`](super::Restore::run) returns the counts up to then, see
+    /// [`RestoreSummary::cancelled`]. Default: never.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 

@@ -9,9 +9,11 @@ use spikelet_storage::{ChangePosition, Digest, EPOCH_UNIX_SECONDS, Lsn};
 use crate::record::{Key, Record};
 use crate::{Error, Result};
 
-/// The place of a change among all changes of its namespace. Positions rise, and none is ever given to two changes.
+/// The place of a change among all changes of its namespace. Positions rise, and none is ever given
+/// to two changes.
 ///
-/// As text it is the log sequence number, and for all but the first change of a group its number there: `1207`, `1207.1`.
+/// As text it is the log sequence number, and for all but the first change of a group its number
+/// there: `1207`, `1207.1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Position {
     lsn: Lsn,
@@ -71,7 +73,8 @@ pub enum ChangeKind {
     Delete,
     /// The record was removed because its time was over.
     Expire,
-    /// Records of a set, or of all sets, were removed at once. None of them has a change of its own for that.
+    /// Records of a set, or of all sets, were removed at once. None of them has a change of its own
+    /// for that.
     Truncate {
         /// Only records last updated before this time.
         before: Option<SystemTime>,
@@ -90,8 +93,8 @@ pub struct Change {
     pub set: Option<Box<str>>,
     /// The digest of the record. All zero for a truncation.
     pub digest: Digest,
-    /// The user key. `None` where the record does not store it, for a truncation, and for the edit of a large record that is gone
-    /// since.
+    /// The user key. `None` where the record does not store it, for a truncation, and for the edit
+    /// of a large record that is gone since.
     pub key: Option<Key<'static>>,
     /// What happened.
     pub kind: ChangeKind,
@@ -99,8 +102,8 @@ pub struct Change {
     pub generation: u16,
     /// When it happened. `None` for a truncation.
     pub last_update: Option<SystemTime>,
-    /// The record as it is now, which may be newer than the change, if the subscription asks for records. `None`: there is no
-    /// such record now.
+    /// The record as it is now, which may be newer than the change, if the subscription asks for
+    /// records. `None`: there is no such record now.
     pub record: Option<Record>,
 }
 
@@ -117,7 +120,8 @@ pub struct ChangeBatch {
 }
 
 impl ChangeBatch {
-    /// Returns up to where the changes have been read with this batch. A [`Start::After`](super::Start::After) of it goes on behind the batch.
+    /// Returns up to where the changes have been read with this batch. A
+    /// [`Start::After`](super::Start::After) of it goes on behind the batch.
     #[must_use]
     pub const fn position(&self) -> Position {
         Position {

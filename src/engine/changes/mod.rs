@@ -3,8 +3,8 @@
 //! * `change`: a change and its position; `options`: which are shown, and from where on.
 //! * `stream`: reading them, and waiting for them; `subscription`: how far a subscription has come.
 //!
-//! The log of the storage is the record of all changes, in order. This module keeps the subscriptions: names and acknowledged
-//! positions, in the catalog.
+//! The log of the storage is the record of all changes, in order. This module keeps the
+//! subscriptions: names and acknowledged positions, in the catalog.
 
 mod change;
 mod options;
@@ -45,7 +45,8 @@ pub struct SubscriptionStats {
     pub name: Box<str>,
     /// Of each share, the log sequence number up to which changes are acknowledged.
     pub acknowledged: Vec<Lsn>,
-    /// How many log sequence numbers the slowest share is behind the log: an upper bound of the changes.
+    /// How many log sequence numbers the slowest share is behind the log: an upper bound of the
+    /// changes.
     pub behind: u64,
     /// Whether a share was too slow, so that its consumer gets [`Error::ChangesLost`].
     pub has_lost: bool,
@@ -58,7 +59,8 @@ impl Changes {
         }
     }
 
-    /// Has the changes of a set kept from now on, until subscriptions have acknowledged them. Kept after restarts, too.
+    /// Has the changes of a set kept from now on, until subscriptions have acknowledged them. Kept
+    /// after restarts, too.
     ///
     /// # Errors
     /// A name that is not allowed; the errors of a write.
@@ -86,12 +88,14 @@ impl Changes {
             .collect()
     }
 
-    /// Makes a durable subscription, or returns the one that has this name: then `start` does not count.
+    /// Makes a durable subscription, or returns the one that has this name: then `start` does not
+    /// count.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for sets without kept changes, options that cannot be used, or others than the options of the
-    /// subscription that there is; [`Error::ChangesLost`] for a start with changes that are not kept any more; [`Error::Forbidden`]
-    /// for [`Start::Now`] within a closure that reads or writes a record; the errors of a write.
+    /// [`Error::Parameter`] for sets without kept changes, options that cannot be used, or others
+    /// than the options of the subscription that there is; [`Error::ChangesLost`] for a start with
+    /// changes that are not kept any more; [`Error::Forbidden`] for [`Start::Now`] within a closure
+    /// that reads or writes a record; the errors of a write.
     pub fn subscribe(
         &self,
         name: &str,
@@ -149,8 +153,8 @@ impl Changes {
         })
     }
 
-    /// Removes a subscription. Nothing is kept for it any more, and its consumers acknowledge nothing. Returns whether there was
-    /// one.
+    /// Removes a subscription. Nothing is kept for it any more, and its consumers acknowledge
+    /// nothing. Returns whether there was one.
     ///
     /// # Errors
     /// The errors of a write.

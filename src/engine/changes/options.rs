@@ -9,8 +9,8 @@ use crate::setters::setters;
 /// Where to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Start {
-    /// With the changes from now on. Earlier writes are visible to readers by then, so that scanning the set after
-    /// this misses nothing.
+    /// With the changes from now on. Earlier writes are visible to readers by then, so that
+    /// scanning the set after this misses nothing.
     Now,
     /// With the oldest change that is kept.
     Beginning,
@@ -24,14 +24,15 @@ pub enum Start {
 pub struct ChangeOptions {
     /// The sets. Empty: all with kept changes.
     pub sets: Vec<Box<str>>,
-    /// Only changes of records for which this holds as they are now. Changes of absent records are shown.
+    /// Only changes of records for which this holds as they are now. Changes of absent records are
+    /// shown.
     pub filter: Option<Expression>,
     /// Whether each change brings its record as it is now.
     pub records: bool,
     /// Which changes are shown. Default: the durable ones.
     pub delivery: Delivery,
-    /// Into how many shares the records are divided, by the partitions of their digests: as many consumers can share a
-    /// subscription. Fixed when it is made. Default: 1.
+    /// Into how many shares the records are divided, by the partitions of their digests: as many
+    /// consumers can share a subscription. Fixed when it is made. Default: 1.
     pub shares: usize,
 }
 

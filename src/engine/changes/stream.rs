@@ -21,10 +21,12 @@ const NO_DIGEST: [u8; Digest::LEN] = [0; Digest::LEN];
 
 type Syncing = Pin<Box<dyn Future<Output = spikelet_storage::Result<()>> + Send>>;
 
-/// Changes as they come, from a position on. No changes are kept for it: a stream that is too slow gets [`Error::ChangesLost`]. A
-/// [`Subscription`](super::Subscription) has them kept, and remembers where it is.
+/// Changes as they come, from a position on. No changes are kept for it: a stream that is too slow
+/// gets [`Error::ChangesLost`]. A [`Subscription`](super::Subscription) has them kept, and
+/// remembers where it is.
 ///
-/// As an iterator it waits for the next batch, of 100 changes at most, and never ends but by an error.
+/// As an iterator it waits for the next batch, of 100 changes at most, and never ends but by an
+/// error.
 pub struct ChangeStream {
     pub(super) core: Arc<NamespaceCore>,
     reader: ChangeReader,
@@ -71,14 +73,15 @@ impl ChangeStream {
         self.reader.position()
     }
 
-    /// Returns the next changes, `most` of them at most, and a few more where a group ends; waits for them up to `wait`. An
-    /// empty batch: none have come.
+    /// Returns the next changes, `most` of them at most, and a few more where a group ends; waits
+    /// for them up to `wait`. An empty batch: none have come.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log, or a record that is shown with its change or filtered, cannot be
-    /// read: the changes before it come first, and it fails each call until the record, which the error names, is written anew
-    /// or deleted. The errors of a sync. Where it would wait, [`Error::Storage`] if the store was
-    /// closed: all changes have been returned.
+    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log, or a record that is shown with its
+    /// change or filtered, cannot be read: the changes before it come first, and it fails each call
+    /// until the record, which the error names, is written anew or deleted. The errors of a sync.
+    /// Where it would wait, [`Error::Storage`] if the store was closed: all changes have been
+    /// returned.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
         let waker = sync::waker_of_this_thread();
@@ -104,7 +107,8 @@ impl ChangeStream {
         }
     }
 
-    /// Polls for the next changes: as [`ChangeStream::next_batch`], for a `Stream` of any runtime. The batch is not empty.
+    /// Polls for the next changes: as [`ChangeStream::next_batch`], for a `Stream` of any runtime.
+    /// The batch is not empty.
     ///
     /// # Errors
     /// As for [`ChangeStream::next_batch`].
@@ -154,7 +158,8 @@ impl ChangeStream {
         }
     }
 
-    /// Asks for a sync where only durable changes are shown and no other sync may come for long. Returns whether there was one.
+    /// Asks for a sync where only durable changes are shown and no other sync may come for long.
+    /// Returns whether there was one.
     fn poll_sync(&mut self, context: &mut Context<'_>) -> Poll<Result<bool>> {
         let storage = &self.core.storage;
         if self.options.delivery == Delivery::Published || self.core.syncs_by_itself {
@@ -172,7 +177,8 @@ impl ChangeStream {
         })
     }
 
-    /// Returns a future of the next changes: as [`ChangeStream::next_batch`] without an end of the wait.
+    /// Returns a future of the next changes: as [`ChangeStream::next_batch`] without an end of the
+    /// wait.
     pub fn batch(&mut self, most: usize) -> NextBatch<'_> {
         NextBatch { stream: self, most }
     }

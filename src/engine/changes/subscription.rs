@@ -14,7 +14,8 @@ use crate::engine::core::{ConsumedShare, NamespaceCore};
 use crate::expression::Expression;
 use crate::{Error, Result};
 
-/// A consumer that has passed over this many log sequence numbers without a change notes its position.
+/// A consumer that has passed over this many log sequence numbers without a change notes its
+/// position.
 const PASSED_OVER: u64 = 4_096;
 /// How often one that waits looks whether it has.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
@@ -58,13 +59,15 @@ impl Subscription {
         self.consumer_of(0)
     }
 
-    /// Begins to consume a share, from 0 on, behind the acknowledged position. A share has one consumer at a time.
+    /// Begins to consume a share, from 0 on, behind the acknowledged position. A share has one
+    /// consumer at a time.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a share that there is not, or a subscription that was removed; [`Error::Forbidden`] while
-    /// a consumer has the share.
+    /// [`Error::Parameter`] for a share that there is not, or a subscription that was removed;
+    /// [`Error::Forbidden`] while a consumer has the share.
     pub fn consumer_of(&self, share: usize) -> Result<Consumer> {
-        // Held from the look at the position on: the consumer before has acknowledged its last batch by then.
+        // Held from the look at the position on: the consumer before has acknowledged its last
+        // batch by then.
         let mut consumed = self.core.consumed.lock();
         let holder = Arc::new((self.name.clone(), share));
         if consumed.contains(&holder) {
@@ -107,8 +110,8 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// Consumes a share of a subscription: a [`ChangeStream`] that acknowledges. Changes that are not acknowledged come again to
-/// the next consumer.
+/// Consumes a share of a subscription: a [`ChangeStream`] that acknowledges. Changes that are not
+/// acknowledged come again to the next consumer.
 #[derive(Debug)]
 pub struct Consumer {
     stream: ChangeStream,
@@ -141,7 +144,8 @@ impl Consumer {
     /// [`Consumer::next_batch`] for those who cannot do without a change.
     ///
     /// # Errors
-    /// As for [`Consumer::next_batch`]; [`Error::ChangesLost`] if the changes of a set were not kept for a while.
+    /// As for [`Consumer::next_batch`]; [`Error::ChangesLost`] if the changes of a set were not
+    /// kept for a while.
     pub(crate) fn next_of_all(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let before = self.stream.read_to();
         let batch = self.next_batch(most, wait)?;
@@ -181,10 +185,12 @@ impl Consumer {
         std::future::poll_fn(|context| self.poll_batch(most, context)).await
     }
 
-    /// Acknowledges a batch, and all before it: they do not come again, and need not be kept for this subscription. Durable
-    /// with the next sync of the namespace; after a power failure changes may come again.
+    /// Acknowledges a batch, and all before it: they do not come again, and need not be kept for
+    /// this subscription. Durable with the next sync of the namespace; after a power failure
+    /// changes may come again.
     ///
-    /// Costs a write of the namespace's metadata, some hundred bytes: acknowledge batches, not changes.
+    /// Costs a write of the namespace's metadata, some hundred bytes: acknowledge batches, not
+    /// changes.
     ///
     /// # Errors
     /// The errors of a write.
@@ -198,7 +204,8 @@ impl Consumer {
     /// Goes on from another position, and acknowledges all before it.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`] for a position with changes that are not kept any more; the errors of a write.
+    /// [`Error::ChangesLost`] for a position with changes that are not kept any more; the errors of
+    /// a write.
     pub fn seek(&mut self, start: Start) -> Result<()> {
         let core = Arc::clone(&self.stream.core);
         let position = core.position_at(start)?;
@@ -218,7 +225,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Notes where it is when all that was shown is acknowledged and much was not for it, so that this need not be kept.
+    /// Notes where it is when all that was shown is acknowledged and much was not for it, so that
+    /// this need not be kept.
     fn note_passed_over(&mut self) -> Result<()> {
         let position = self.stream.read_to();
         let passed = position.get().saturating_sub(self.acknowledged.get());

@@ -16,8 +16,8 @@ use crate::index::{EntryList, GUARDS, IndexDefinition, IndexRule};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
-/// An index that is being filled from the records that there are, by a thread of its own. Dropping it changes nothing: the
-/// thread goes on.
+/// An index that is being filled from the records that there are, by a thread of its own. Dropping
+/// it changes nothing: the thread goes on.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -60,9 +60,11 @@ impl IndexBuild {
     /// Waits for its end.
     ///
     /// # Errors
-    /// The cause of its end: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::ShardIndexed`] for a
-    /// sharded collection that it cannot hold, [`Error::Forbidden`] if it was cancelled, a record that is damaged. The index is dropped then.
-    /// [`Error::Forbidden`] within a closure that reads or writes a record, too, if it has not ended: the build goes on.
+    /// The cause of its end: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`],
+    /// [`Error::ShardIndexed`] for a sharded collection that it cannot hold, [`Error::Forbidden`]
+    /// if it was cancelled, a record that is damaged. The index is dropped then.
+    /// [`Error::Forbidden`] within a closure that reads or writes a record, too, if it has not
+    /// ended: the build goes on.
     pub fn wait(mut self) -> Result<()> {
         if !self.is_finished() {
             self.core.check_may_wait("the build of an index")?;
@@ -76,7 +78,8 @@ impl IndexBuild {
         }
     }
 
-    /// Ends it, and drops the index; within a closure that reads or writes a record, without waiting for that.
+    /// Ends it, and drops the index; within a closure that reads or writes a record, without
+    /// waiting for that.
     ///
     /// # Errors
     /// If the end cannot be noted. An index that is complete by now stays.
@@ -167,8 +170,8 @@ impl NamespaceCore {
                 Ok(())
             }
             Err(error) => {
-                // A store that is closed meanwhile keeps the declaration: the next opening builds it.
-                // By now another index may have its name.
+                // A store that is closed meanwhile keeps the declaration: the next opening builds
+                // it. By now another index may have its name.
                 let dropped = self.drop_index_that(|known| std::ptr::eq(known, index));
                 if dropped.is_err() {
                     index.set_state(IndexState::Dropped);
@@ -190,7 +193,8 @@ impl NamespaceCore {
     }
 
     fn fill_record(&self, index: &Index, digest: &Digest) -> Result<()> {
-        // Writers that wait for the record are served first, and the one that holds the record of the same unique key.
+        // Writers that wait for the record are served first, and the one that holds the record of
+        // the same unique key.
         while let Err(error) = self.try_fill_record(index, digest) {
             let Error::KeyBusy { .. } = error else {
                 return Err(error);
@@ -231,8 +235,8 @@ impl NamespaceCore {
         Ok(())
     }
 
-    /// Adds all entries of an expired record, which lives again if the clock is set back, or none where memory is short.
-    /// Another record may have its unique key.
+    /// Adds all entries of an expired record, which lives again if the clock is set back, or none
+    /// where memory is short. Another record may have its unique key.
     fn insert_expired(&self, index: &Index, entries: &EntryList) {
         let inserted = entries.iter().try_for_each(|entry| {
             self.indexes.check_memory(index)?;

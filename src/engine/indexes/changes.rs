@@ -21,8 +21,9 @@ use crate::{Error, Result};
 /// How many entries are looked at between two looks at the index.
 const CLEANED_AT_ONCE: usize = 256;
 
-/// The entries that a write has added to indexes, and the ones that it is to remove once its version is published. Dropped, the
-/// added ones stay, without harm: a query looks at the record, and removes entries that do not belong to it.
+/// The entries that a write has added to indexes, and the ones that it is to remove once its
+/// version is published. Dropped, the added ones stay, without harm: a query looks at the record,
+/// and removes entries that do not belong to it.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct IndexChanges(
     // Most writes change one index at most, which takes no memory from the allocator.
@@ -45,7 +46,8 @@ impl IndexChanges {
         of_index.any(|change| Arc::ptr_eq(&change.index, index) && change.added.contains(entry))
     }
 
-    /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
+    /// Ends the change, while the record is still locked: the version was published, or nothing was
+    /// changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
         for change in &self.0 {
             if is_published && !GUARDS.keep(IndexRule::AddedBefore) {
@@ -65,7 +67,8 @@ impl IndexChanges {
     }
 }
 
-/// Whether an entry of another record leaves its key to the caller, where the caller has that record locked; else `None`.
+/// Whether an entry of another record leaves its key to the caller, where the caller has that
+/// record locked; else `None`.
 pub(super) type OfMember<'m> = dyn Fn(&Digest, &[u8]) -> Option<Result<()>> + 'm;
 
 fn not_unique(index: &Index, other: &Digest, key: Option<Key<'_>>) -> Error {
@@ -132,8 +135,8 @@ impl<'a> ChangedRecord<'a> {
 }
 
 impl NamespaceCore {
-    /// Adds the entries of versions that are about to be published to the indexes. Their records are locked, each with its
-    /// change.
+    /// Adds the entries of versions that are about to be published to the indexes. Their records
+    /// are locked, each with its change.
     ///
     /// # Errors
     /// [`Error::NotUnique`], [`Error::IndexMemory`], a key that is too long: nothing was changed.
@@ -162,7 +165,8 @@ impl NamespaceCore {
         Ok(changes)
     }
 
-    /// `member`: the change of another record that the caller has locked, `Some(None)` if it stays as it is.
+    /// `member`: the change of another record that the caller has locked, `Some(None)` if it stays
+    /// as it is.
     fn change_index<'c, 'v: 'c>(
         &self,
         index: &Arc<Index>,
@@ -177,8 +181,9 @@ impl NamespaceCore {
         if let Some((_, new)) = new.filter(|(_, new)| new.role == ShardRole::Root) {
             index.check_sharded(old.map(|(_, old)| old.record), new.record)?;
         }
-        // An index that was filled since this record expired may have no entries of it, and another record may have taken its key.
-        // No version is older than the time at which its writer found the record expired.
+        // An index that was filled since this record expired may have no entries of it, and another
+        // record may have taken its key. No version is older than the time at which its writer
+        // found the record expired.
         let is_over = old
             .zip(new)
             .is_some_and(|((entry, _), (version, _))| expired(entry, version.last_update_ms));
@@ -241,7 +246,8 @@ impl NamespaceCore {
         inserted
     }
 
-    /// What expressions see of a version that is not stored yet, as far as entries may depend on it.
+    /// What expressions see of a version that is not stored yet, as far as entries may depend on
+    /// it.
     fn facts_of_version<'a>(
         &self,
         lock: &RecordLock<'_>,
@@ -282,8 +288,9 @@ impl NamespaceCore {
         Ok(())
     }
 
-    /// Refuses a key if the record of another entry has it. Where a writer has that record locked, so that it may get the key
-    /// or lose it, the answer is that it is busy: two writers who waited for each other would wait for ever.
+    /// Refuses a key if the record of another entry has it. Where a writer has that record locked,
+    /// so that it may get the key or lose it, the answer is that it is busy: two writers who waited
+    /// for each other would wait for ever.
     fn check_free(
         &self,
         index: &Index,
@@ -427,8 +434,8 @@ impl NamespaceCore {
         }
     }
 
-    /// Removes an entry that its record does not have, if that is still so once the record is locked. A record that is busy is
-    /// left for later.
+    /// Removes an entry that its record does not have, if that is still so once the record is
+    /// locked. A record that is busy is left for later.
     pub(in crate::engine) fn clean_entry(&self, index: &Index, entry: &[u8]) {
         let (_, digest) = split_entry(entry);
         if !GUARDS.keep(IndexRule::CleanedUnderLock) {

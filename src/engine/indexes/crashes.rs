@@ -1,5 +1,6 @@
-//! Secondary indexes over a simulated disk that loses power and rots: after each opening, and while the store is used on,
-//! every index agrees with a scan, and what it cannot hold because the record is damaged is counted.
+//! Secondary indexes over a simulated disk that loses power and rots: after each opening, and while
+//! the store is used on, every index agrees with a scan, and what it cannot hold because the record
+//! is damaged is counted.
 //!
 //! `SPIKELET_LONG=1` runs a hundred times as many seeds, `SPIKELET_SEED=n` runs one.
 
@@ -120,7 +121,8 @@ impl Run {
         (expected, damaged)
     }
 
-    /// Compares each index with a scan. `is_new`: it was filled by the opening, and nothing was written since.
+    /// Compares each index with a scan. `is_new`: it was filled by the opening, and nothing was
+    /// written since.
     fn check(&self, is_new: bool, what: &str) -> u64 {
         let (mut expected, damaged) = self.expected();
         for index in self.namespace.core.indexes.all().iter() {
@@ -205,7 +207,8 @@ impl Run {
                 (self.device, self.namespace) = (device, namespace);
                 true
             }
-            // The declarations are in metadata, which is kept three times; the device's header may be hit.
+            // The declarations are in metadata, which is kept three times; the device's header may
+            // be hit.
             Err(error) => {
                 assert!(
                     error.is_damage() || matches!(error, Error::Storage(_)),

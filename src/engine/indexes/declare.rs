@@ -37,7 +37,8 @@ impl NamespaceCore {
         Ok(Some(index))
     }
 
-    /// Gives an index that is the same as `definition` but for its name that name. False: there is none, or one of that name.
+    /// Gives an index that is the same as `definition` but for its name that name. False: there is
+    /// none, or one of that name.
     ///
     /// # Errors
     /// If it cannot be noted: the name stays.

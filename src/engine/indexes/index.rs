@@ -83,11 +83,12 @@ pub struct IndexStats {
     pub partitions_built: u64,
     /// How long it took to build, in milliseconds; 0 while it is built.
     pub build_ms: u64,
-    /// How many entries it has: one for each record, or for each element, key or value of a collection; an
-    /// expired record's count until the expiry pass removes it.
+    /// How many entries it has: one for each record, or for each element, key or value of a
+    /// collection; an expired record's count until the expiry pass removes it.
     pub entries: u64,
-    /// How many different keys they have: entries for each key show how far an equality narrows. Exact up to some
-    /// 2 MiB of memory without writes meanwhile, beyond that an estimate from about a thousand samples of neighbouring entries.
+    /// How many different keys they have: entries for each key show how far an equality narrows.
+    /// Exact up to some 2 MiB of memory without writes meanwhile, beyond that an estimate from
+    /// about a thousand samples of neighbouring entries.
     pub distinct_keys: u64,
     /// The memory that it takes, in bytes.
     pub memory_bytes: u64,
@@ -99,8 +100,8 @@ pub struct IndexStats {
     pub cleaned: u64,
     /// Queries that have used it since the store was opened; each page counts.
     pub queries: u64,
-    /// Records that no query finds by it: damaged ones that could not be read when it was built, and expired ones that the index
-    /// cannot hold, which live again if the clock is set back.
+    /// Records that no query finds by it: damaged ones that could not be read when it was built,
+    /// and expired ones that the index cannot hold, which live again if the clock is set back.
     pub unreadable: u64,
 }
 
@@ -118,7 +119,8 @@ impl Index {
             key_hash,
             values,
             has_companions: AtomicBool::new(false),
-            // An element that moves between root and companions has one entry at least at every moment.
+            // An element that moves between root and companions has one entry at least at every
+            // moment.
             entries: match (reader.parts_of(), values) {
                 (Some(_), 1) => OrderedEntries::in_groups(|entry| root_entry_len(entry, 1)),
                 (Some(_), _) => OrderedEntries::in_groups(|entry| root_entry_len(entry, 2)),
@@ -168,7 +170,8 @@ impl Index {
         self.set_id.is_none_or(|id| id == set_id)
     }
 
-    /// Whether its entries of a record may depend on the name of the record's set, and it is not of that set alone.
+    /// Whether its entries of a record may depend on the name of the record's set, and it is not of
+    /// that set alone.
     pub(in crate::engine) fn needs_set_name(&self, set_id: u16) -> bool {
         self.set.is_none() && set_id != 0 && (self.has_expression() || self.is_of_parts())
     }
@@ -231,7 +234,8 @@ impl Index {
         self.reader.is_same(old, new)
     }
 
-    /// Appends the entries that a record has in this index. A companion's are its root's, with the companion behind.
+    /// Appends the entries that a record has in this index. A companion's are its root's, with the
+    /// companion behind.
     pub(in crate::engine) fn entries_of(
         &self,
         record: RecordView<'_>,
@@ -304,7 +308,8 @@ impl Index {
         self.has_companions.load(Ordering::SeqCst)
     }
 
-    /// Refuses a record that describes collections as sharded which the index would lose, unless it described them before.
+    /// Refuses a record that describes collections as sharded which the index would lose, unless it
+    /// described them before.
     ///
     /// # Errors
     /// [`Error::ShardIndexed`].
@@ -333,8 +338,9 @@ impl Index {
         Ok(())
     }
 
-    /// Appends the first entries of ranges to `out`, `most` at most, and leaves the rest of the ranges; returns how many were
-    /// taken. An entry of a companion is shortened to that of its root, and comes once however many companions have it.
+    /// Appends the first entries of ranges to `out`, `most` at most, and leaves the rest of the
+    /// ranges; returns how many were taken. An entry of a companion is shortened to that of its
+    /// root, and comes once however many companions have it.
     pub(in crate::engine) fn take(
         &self,
         ranges: &mut EntryRanges,
@@ -362,7 +368,8 @@ impl Index {
         taken
     }
 
-    /// Cuts ranges to their parts behind a record's entry, and behind the entries of its companions.
+    /// Cuts ranges to their parts behind a record's entry, and behind the entries of its
+    /// companions.
     pub(in crate::engine) fn cut(&self, ranges: &mut EntryRanges, entry: &[u8], descending: bool) {
         match self.is_of_parts() && !descending {
             true => ranges.cut(&[entry, &[u8::MAX; Digest::LEN]].concat(), descending),
@@ -379,7 +386,8 @@ impl Index {
         entry.get(..root_len).unwrap_or(entry)
     }
 
-    /// Appends the one entry of a record that holds no shard, where [`EntryReader::is_plain`] says that it is the only one.
+    /// Appends the one entry of a record that holds no shard, where [`EntryReader::is_plain`] says
+    /// that it is the only one.
     pub(in crate::engine) fn plain_entry_of(
         &self,
         record: RecordView<'_>,
@@ -459,7 +467,8 @@ impl Index {
     }
 }
 
-/// How long the root's part of an entry is: the whole entry, or what precedes the companion's digest.
+/// How long the root's part of an entry is: the whole entry, or what precedes the companion's
+/// digest.
 fn root_entry_len(entry: &[u8], values: usize) -> usize {
     forms_len(entry, values).map_or(entry.len(), |key| key + Digest::LEN)
 }

@@ -1,6 +1,6 @@
-//! Secondary indexes under the model checker: the engine's own writes, builds and queries over the whole of storage, in
-//! hundreds of schedules each, with every guard and without each of them. Run with
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet --lib --release interleavings`.
+//! Secondary indexes under the model checker: the engine's own writes, builds and queries over the
+//! whole of storage, in hundreds of schedules each, with every guard and without each of them. Run
+//! with `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet --lib --release interleavings`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

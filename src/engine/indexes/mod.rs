@@ -1,11 +1,13 @@
 //! The secondary indexes of a namespace: their list, and their changes by writes.
 //!
-//! * `index`: one index; `declare`: how they come and go; `changes`: what a write changes; `build`: filling one from the records that there are.
+//! * `index`: one index; `declare`: how they come and go; `changes`: what a write changes; `build`:
+//!   filling one from the records that there are.
 //!
-//! The invariant: while an index is in the list, every readable record has its entries in it, or a build is going to
-//! meet the record. An entry is added before its version is published and removed after, both while the record is locked; so
-//! there may be entries too many, never too few, and a query looks at each record before it returns it. A writer takes the list
-//! after it has locked the record, and a build locks every record, the ones included that a writer had locked when it came
+//! The invariant: while an index is in the list, every readable record has its entries in it, or a
+//! build is going to meet the record. An entry is added before its version is published and removed
+//! after, both while the record is locked; so there may be entries too many, never too few, and a
+//! query looks at each record before it returns it. A writer takes the list after it has locked the
+//! record, and a build locks every record, the ones included that a writer had locked when it came
 //! to their partition: no writer can be missed by both.
 
 mod build;
@@ -106,7 +108,8 @@ impl Indexes {
         self.any.store(any, Ordering::Release);
     }
 
-    /// Forgets the entries of a record that is about to be removed because its time is over. The record is locked.
+    /// Forgets the entries of a record that is about to be removed because its time is over. The
+    /// record is locked.
     pub(super) fn forget_expired(&self, entry: &EntryView<'_>, set_name: &dyn Fn() -> String) {
         if !self.any() {
             return;

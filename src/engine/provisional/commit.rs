@@ -1,4 +1,5 @@
-//! The commit: the records a transaction has read are looked at again, and its writes become visible, all of them at once.
+//! The commit: the records a transaction has read are looked at again, and its writes become
+//! visible, all of them at once.
 
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use crate::engine::refusals::conflict;
 use crate::{Error, Result};
 
 impl Provisional {
-    /// The commit's change of the record; `None`: there was no record, and there is to be none. The generation goes up once
-    /// more, as Aerospike's does.
+    /// The commit's change of the record; `None`: there was no record, and there is to be none. The
+    /// generation goes up once more, as Aerospike's does.
     fn change(&self, updated_ms: u64) -> Option<Change<'_>> {
         match &self.version {
             Some(version) => {
@@ -35,10 +36,12 @@ impl Provisional {
 }
 
 impl Namespace {
-    /// Whether a record has the version that a transaction has read, and no other transaction is about to change it.
+    /// Whether a record has the version that a transaction has read, and no other transaction is
+    /// about to change it.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a record of another set; the errors of storage. A record that cannot be read has changed.
+    /// [`Error::Parameter`] for a record of another set; the errors of storage. A record that
+    /// cannot be read has changed.
     pub(crate) fn is_unchanged(&self, address: &DigestAddress<'_>, stamp: u64) -> Result<bool> {
         let (core, digest) = (&self.core, &address.digest);
         // Looked at first: who has committed in between has changed the record by then.
@@ -69,12 +72,14 @@ impl Namespace {
         }
     }
 
-    /// Makes all that a transaction has written visible: one group, which is recovered whole or not at all. `writes` are in
-    /// the order of their digests. The records stay locked for the transaction.
+    /// Makes all that a transaction has written visible: one group, which is recovered whole or not
+    /// at all. `writes` are in the order of their digests. The records stay locked for the
+    /// transaction.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if a record is not as the transaction has met it, or a transaction of this process has read one
-    /// meanwhile; as for [`NamespaceCore::publish_group`]. Nothing was changed, unless [`Error::in_doubt`] says so.
+    /// [`Error::Conflict`] if a record is not as the transaction has met it, or a transaction of
+    /// this process has read one meanwhile; as for [`NamespaceCore::publish_group`]. Nothing was
+    /// changed, unless [`Error::in_doubt`] says so.
     pub(crate) fn commit_provisionals(
         &self,
         writes: &[(Digest, &Provisional)],
@@ -149,7 +154,8 @@ impl NamespaceCore {
     }
 }
 
-/// When the first of the records that the transaction has met expires, in seconds since 2010; 0: none does.
+/// When the first of the records that the transaction has met expires, in seconds since 2010; 0:
+/// none does.
 fn readable_until(writes: &[(Digest, &Provisional)]) -> u32 {
     let void_times = writes.iter().map(|(_, write)| match write.base {
         Base::Live { void_time, .. } => void_time,

@@ -1,12 +1,13 @@
-//! What keeps transactions of wire clients and of this process apart, one by one: the model check takes each away and must
-//! see it.
+//! What keeps transactions of wire clients and of this process apart, one by one: the model check
+//! takes each away and must see it.
 
 use crate::sync::guards::Guards;
 
 /// A rule of the commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum CommitRule {
-    /// A transaction of this process locks the records it writes before it overrules the clients that have locked records it has read.
+    /// A transaction of this process locks the records it writes before it overrules the clients
+    /// that have locked records it has read.
     LocksBeforeOverruling,
     /// It overrules them before it looks again at the records it has read.
     OverrulesBeforeLooking,

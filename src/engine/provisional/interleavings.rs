@@ -1,5 +1,6 @@
-//! A transaction of a wire client beside one of this process, under the model checker: with every guard, and without each of
-//! them. Run with `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet --features server --lib --release interleavings`.
+//! A transaction of a wire client beside one of this process, under the model checker: with every
+//! guard, and without each of them. Run with
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet --features server --lib --release interleavings`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +61,8 @@ impl Things {
         set.exists(id).unwrap()
     }
 
-    /// Deletes a record if the other one is there, as clients do it. Returns whether that was committed.
+    /// Deletes a record if the other one is there, as clients do it. Returns whether that was
+    /// committed.
     fn client_deletes(&self, own: i64, other: i64) -> bool {
         let address = |id| DigestAddress {
             digest: self.digest(id),
@@ -111,7 +113,8 @@ impl Things {
     }
 }
 
-/// Each deletes one of two records if it finds the other: with both deleted, neither has seen the other's deletion.
+/// Each deletes one of two records if it finds the other: with both deleted, neither has seen the
+/// other's deletion.
 fn one_of_two_records_stays() {
     let things = Things::new();
     let set = things.namespace.set(SET).unwrap();

@@ -11,7 +11,8 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 /// How large an empty table is kept.
 const OWNERS_KEPT: usize = 4_096;
 
-/// The records that are locked, each by one transaction. A look costs one load while there are none.
+/// The records that are locked, each by one transaction. A look costs one load while there are
+/// none.
 ///
 /// A record is locked here under its own lock, and looked up by writers under the same lock.
 #[derive(Debug, Default)]

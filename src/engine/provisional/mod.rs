@@ -2,11 +2,13 @@
 //!
 //! - `locks.rs`: which records are locked by which transaction
 //! - `commit.rs`: the versions of a transaction become records together
-//! - `guards.rs`: what keeps them apart from transactions of this process; `interleavings.rs` checks each of it
+//! - `guards.rs`: what keeps them apart from transactions of this process; `interleavings.rs`
+//!   checks each of it
 //!
-//! A provisional version is kept in memory by the server; the record stays as it is until the commit, for readers, indexes
-//! and the log. Other clients' writes are refused meanwhile. Writes of this process are not: the commit finds them, and
-//! is refused ([decision 13](../../../docs/decisions/0013-transactions-on-the-wire.md)).
+//! A provisional version is kept in memory by the server; the record stays as it is until the
+//! commit, for readers, indexes and the log. Other clients' writes are refused meanwhile. Writes of
+//! this process are not: the commit finds them, and is refused ([decision
+//! 13](../../../docs/decisions/0013-transactions-on-the-wire.md)).
 
 mod commit;
 pub(super) mod guards;
@@ -93,8 +95,8 @@ pub(crate) struct ProvisionalWrite<'a> {
 /// Expired records have the stamp of a live one, with this bit.
 const EXPIRED_STAMP: u64 = 1 << 54;
 
-/// A number for a version that a transaction has read: it fits into 55 bits, is never 0, and another one for each version of the
-/// record, and for its absence.
+/// A number for a version that a transaction has read: it fits into 55 bits, is never 0, and
+/// another one for each version of the record, and for its absence.
 fn stamp_of(version: RecordVersion, entry: Option<&EntryView<'_>>, now_ms: u64) -> u64 {
     let is_expired = entry.is_some_and(|entry| expired(entry, now_ms));
     version.stamp() | if is_expired { EXPIRED_STAMP } else { 0 }
@@ -105,8 +107,8 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::Conflict`]: [`ConflictCause::Locked`] if another transaction has the record locked,
-    /// [`ConflictCause::Changed`] if it is not the version that the transaction has read. Else as for
-    /// [`Namespace::write_at`].
+    /// [`ConflictCause::Changed`] if it is not the version that the transaction has read. Else as
+    /// for [`Namespace::write_at`].
     pub(crate) fn write_provisional(
         &self,
         write: &ProvisionalWrite<'_>,
@@ -143,7 +145,8 @@ impl Namespace {
     /// Deletes a record for its transaction alone.
     ///
     /// # Errors
-    /// [`Error::Conflict`] as for [`Namespace::write_provisional`], else as for [`Namespace::delete_at`].
+    /// [`Error::Conflict`] as for [`Namespace::write_provisional`], else as for
+    /// [`Namespace::delete_at`].
     pub(crate) fn delete_provisional(
         &self,
         write: &ProvisionalWrite<'_>,
@@ -235,7 +238,8 @@ impl Namespace {
         })
     }
 
-    /// Lends a record to `read`, with the stamp of its version, which comes back, too: absences have one as well, and refusals.
+    /// Lends a record to `read`, with the stamp of its version, which comes back, too: absences
+    /// have one as well, and refusals.
     ///
     /// # Errors
     /// As for [`Namespace::read_at`].

@@ -21,8 +21,8 @@ use crate::record::Key;
 use crate::setters::setters;
 use crate::{Error, Result};
 
-/// How many places of records that fit an index are held at a time: 32 MiB. Where there are more, the index is gone through
-/// again.
+/// How many places of records that fit an index are held at a time: 32 MiB. Where there are more,
+/// the index is gone through again.
 const PLACES_MAX: usize = 1 << 20;
 /// How many are held at a time where they come in order.
 const PLACES_AT_ONCE: usize = 4096;
@@ -31,14 +31,17 @@ const SAVE_EVERY: u64 = 10_000;
 /// How many failed records are listed one by one.
 const FAILURES_TOLD: usize = 1_000;
 
-/// How an operation in the background goes about its work. Begin with the default and change what should differ.
+/// How an operation in the background goes about its work. Begin with the default and change what
+/// should differ.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BackgroundPolicy {
-    /// How each record is written. Its filter, or else the query's, is asked again when the record is locked.
+    /// How each record is written. Its filter, or else the query's, is asked again when the record
+    /// is locked.
     pub write: WritePolicy,
-    /// Under this name the position is kept in the store, so that an operation that a crash has ended goes on behind it when it
-    /// is begun again under the same name, with the same query and operations. Default: none.
+    /// Under this name the position is kept in the store, so that an operation that a crash has
+    /// ended goes on behind it when it is begun again under the same name, with the same query and
+    /// operations. Default: none.
     pub name: Option<Box<str>>,
     /// The most records a second. 0, the default: no limit.
     pub records_per_second: u32,
@@ -90,8 +93,8 @@ pub struct BackgroundProgress {
     pub expected: u64,
 }
 
-/// Operations that are done on all records of a query, one record at a time, by a thread of their own. Dropping this changes
-/// nothing: the thread goes on.
+/// Operations that are done on all records of a query, one record at a time, by a thread of their
+/// own. Dropping this changes nothing: the thread goes on.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -160,7 +163,8 @@ impl BackgroundOperation {
         self.shared.changed.notify_all();
     }
 
-    /// Ends it after the present record. Its writes stay, and a position that was kept is forgotten.
+    /// Ends it after the present record. Its writes stay, and a position that was kept is
+    /// forgotten.
     pub fn cancel(&self) {
         self.shared.state.lock().is_cancelled = true;
         self.shared.changed.notify_all();
@@ -169,8 +173,8 @@ impl BackgroundOperation {
     /// Waits for the end and returns the result. It must not be paused.
     ///
     /// # Errors
-    /// The cause of an early end: the store was closed or takes no writes, or the index was dropped. Errors of
-    /// single records are listed in the progress.
+    /// The cause of an early end: the store was closed or takes no writes, or the index was
+    /// dropped. Errors of single records are listed in the progress.
     pub fn wait(self) -> Result<BackgroundProgress> {
         match self.thread.join() {
             Ok(ended) => ended?,
@@ -205,16 +209,18 @@ impl JobShared {
 }
 
 impl Query {
-    /// Begins to do operations on all records that the query finds, each for itself, in a thread of its own. They are met in the
-    /// order of their digests, each once, even if the operations change the key of the index. A record that begins to
-    /// fit meanwhile may be met or not.
+    /// Begins to do operations on all records that the query finds, each for itself, in a thread of
+    /// its own. They are met in the order of their digests, each once, even if the operations
+    /// change the key of the index. A record that begins to fit meanwhile may be met or not.
     ///
-    /// After a crash, one with a name ([`BackgroundPolicy::name`]) goes on behind the last position that was saved: up to 10,000
-    /// records before the crash are met again. Let the filter exclude records that are done already, where that matters.
+    /// After a crash, one with a name ([`BackgroundPolicy::name`]) goes on behind the last position
+    /// that was saved: up to 10,000 records before the crash are met again. Let the filter exclude
+    /// records that are done already, where that matters.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for operations that cannot be combined, that only read, or a query with limit, order or cursor, and
-    /// for the name of one with another query or other operations that was broken off; and as for [`Query::keys`].
+    /// [`Error::Parameter`] for operations that cannot be combined, that only read, or a query with
+    /// limit, order or cursor, and for the name of one with another query or other operations that
+    /// was broken off; and as for [`Query::keys`].
     pub fn operate(
         &self,
         policy: &BackgroundPolicy,
@@ -266,8 +272,9 @@ impl Query {
         format!(".{:032x}", xxh3_128(format!("{shown:?}").as_bytes()))
     }
 
-    /// Passes the digests of all records that the query finds to `each`, in the order of the primary index, each once, damaged
-    /// records included, until it breaks off. `after`: the place to begin behind. Damaged records without a digest go to `lost`.
+    /// Passes the digests of all records that the query finds to `each`, in the order of the
+    /// primary index, each once, damaged records included, until it breaks off. `after`: the place
+    /// to begin behind. Damaged records without a digest go to `lost`.
     fn each_digest(
         &self,
         mut after: Option<Digest>,
@@ -288,8 +295,8 @@ impl Query {
         }
     }
 
-    /// The first records behind one, in the order of the primary index, damaged ones included, at most as many as are held at
-    /// a time. Damaged records without a digest go to `lost`.
+    /// The first records behind one, in the order of the primary index, damaged ones included, at
+    /// most as many as are held at a time. Damaged records without a digest go to `lost`.
     pub(super) fn digests_behind(
         &self,
         after: Option<Digest>,

@@ -1,10 +1,13 @@
-//! Queries by an index as wire clients ask them: of some partitions, each from its beginning or behind a record.
+//! Queries by an index as wire clients ask them: of some partitions, each from its beginning or
+//! behind a record.
 //!
-//! Clients take the records of a partition in the order of the index's values, and of digests where these are equal; how
-//! partitions follow each other is left to the server. The order of the index is such an order of each partition, so a query
-//! goes through it once and passes over the entries of other partitions, and over the ones that a page before has brought.
-//! A page begins where the first of its partitions does. Clients that take pages name a place for every partition that has
-//! brought something, so it passes again over the entries since the last record of the rarest partition.
+//! Clients take the records of a partition in the order of the index's values, and of digests where
+//! these are equal; how partitions follow each other is left to the server. The order of the index
+//! is such an order of each partition, so a query goes through it once and passes over the entries
+//! of other partitions, and over the ones that a page before has brought. A page begins where the
+//! first of its partitions does. Clients that take pages name a place for every partition that has
+//! brought something, so it passes again over the entries since the last record of the rarest
+//! partition.
 
 use std::sync::Arc;
 
@@ -23,14 +26,16 @@ use crate::{Error, Result};
 /// The memory of this many records is asked for at once: they are read one by one soon after.
 const RECORDS_AHEAD: usize = 32;
 
-/// A partition of the primary index takes as much work as this many entries of a secondary one, or less.
+/// A partition of the primary index takes as much work as this many entries of a secondary one, or
+/// less.
 const PARTITION_ENTRIES: usize = 256;
 
 /// Where a query of a partition begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartitionStart {
     pub(crate) partition: usize,
-    /// The last record that the client has: its value in the index, if it names one, and its digest.
+    /// The last record that the client has: its value in the index, if it names one, and its
+    /// digest.
     pub(crate) behind: Option<(Option<i64>, Digest)>,
 }
 
@@ -52,7 +57,8 @@ enum PartitionSource {
         /// Digests of the partition that is being visited, the next one last.
         current: Vec<Digest>,
     },
-    /// Records that fit an index, in the order of their digests, each once, even if it is written meanwhile.
+    /// Records that fit an index, in the order of their digests, each once, even if it is written
+    /// meanwhile.
     Places {
         /// The digest that was come to last.
         last: Option<Digest>,
@@ -77,7 +83,8 @@ struct EntryWalk {
     met: MetRoots,
 }
 
-/// The place of the last record that the client has, in the order of entries; `None`: it has nothing.
+/// The place of the last record that the client has, in the order of entries; `None`: it has
+/// nothing.
 type PlaceBehind = Option<(u64, Digest)>;
 
 /// The next item.
@@ -131,7 +138,8 @@ impl PartitionQuery {
         })
     }
 
-    /// How many partitions were begun, of how many; `None`: a secondary index is gone through for all of them at once.
+    /// How many partitions were begun, of how many; `None`: a secondary index is gone through for
+    /// all of them at once.
     pub(crate) fn partitions_begun(&self) -> Option<(usize, usize)> {
         match &self.source {
             PartitionSource::Entries(_) => None,
@@ -143,8 +151,9 @@ impl PartitionQuery {
         }
     }
 
-    /// Goes to the next record of the partitions. Takes one from `most` for each entry it looks at, 256 for a partition, and
-    /// pauses at 0. Damage that keeps digests from being found goes to `damaged`.
+    /// Goes to the next record of the partitions. Takes one from `most` for each entry it looks at,
+    /// 256 for a partition, and pauses at 0. Damage that keeps digests from being found goes to
+    /// `damaged`.
     pub(crate) fn advance(
         &mut self,
         most: &mut usize,
@@ -184,8 +193,8 @@ impl PartitionQuery {
             let Some(start) = starts.get(*next) else {
                 return NextEntry::End;
             };
-            // Paid before its digests are collected, and if it has none: many empty partitions pause
-            // a call, too.
+            // Paid before its digests are collected, and if it has none: many empty partitions
+            // pause a call, too.
             let Some(less) = most.checked_sub(PARTITION_ENTRIES) else {
                 return NextEntry::Paused;
             };
@@ -200,8 +209,9 @@ impl PartitionQuery {
         }
     }
 
-    /// Lends the record that [`PartitionQuery::advance`] has come to, if it is shown there: if it is of the set and has the
-    /// entry, at none that comes before, or fits the condition. Removes an entry that the record does not have.
+    /// Lends the record that [`PartitionQuery::advance`] has come to, if it is shown there: if it
+    /// is of the set and has the entry, at none that comes before, or fits the condition. Removes
+    /// an entry that the record does not have.
     ///
     /// # Errors
     /// That of a record that is damaged.
@@ -313,7 +323,8 @@ impl EntryWalk {
         }
     }
 
-    /// Asks for the memory of the present record and of some behind it, once for all of them: they are read soon.
+    /// Asks for the memory of the present record and of some behind it, once for all of them: they
+    /// are read soon.
     fn prefetch(&mut self, query: &Query) {
         if self.next <= self.asked_ahead {
             return;

@@ -73,8 +73,8 @@ impl Conditions {
     /// The entries that fit.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for more conditions than components, a condition behind a range, a value that is in no index, or
-    /// bounds of different types; [`Error::GeoJson`].
+    /// [`Error::Parameter`] for more conditions than components, a condition behind a range, a
+    /// value that is in no index, or bounds of different types; [`Error::GeoJson`].
     pub(super) fn selection(&self, definition: &IndexDefinition) -> Result<EntrySelection> {
         let refuse = |why: String| {
             let name = definition.name();

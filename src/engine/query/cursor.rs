@@ -9,10 +9,12 @@ use crate::{Error, Result, base64};
 
 const VERSION: u8 = 1;
 
-/// The place behind the last record of a page: text that can be given to clients and taken back, also after a restart.
+/// The place behind the last record of a page: text that can be given to clients and taken back,
+/// also after a restart.
 ///
-/// It names the last entry, and holds nothing in the store. Everything behind that entry comes on the next page, whether the
-/// record is still there or not. [`fmt::Display`] gives the text, [`str::parse`] takes it back.
+/// It names the last entry, and holds nothing in the store. Everything behind that entry comes on
+/// the next page, whether the record is still there or not. [`fmt::Display`] gives the text,
+/// [`str::parse`] takes it back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
     /// Distinguishes it from cursors of other queries.

@@ -4,7 +4,8 @@
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
 //! * `standing`: how an entry fits its record.
 //! * `background`: operations on all records that a query finds.
-//! * `by_partition`: queries of wire clients; `bound`: what they ask of an index. `geometry`: entries of geometries.
+//! * `by_partition`: queries of wire clients; `bound`: what they ask of an index. `geometry`:
+//!   entries of geometries.
 //! * `sharded`: records with entries of their companions.
 //! * `parallel`: a query by several threads.
 //! * `records`: all records of a query, page by page.
@@ -48,12 +49,13 @@ pub use records::QueryRecords;
 /// A query by a secondary index ([`Set::query`](crate::Set::query)), or over all records of a set
 /// ([`Set::query_all`](crate::Set::query_all)).
 ///
-/// Conditions go to the components of the index in their order: [`Query::eq`] for the first ones, then at most one range of
-/// the next. The rest is in the order of the index, or in the order of digests without one.
+/// Conditions go to the components of the index in their order: [`Query::eq`] for the first ones,
+/// then at most one range of the next. The rest is in the order of the index, or in the order of
+/// digests without one.
 ///
-/// A query reads each record when it meets it. It returns no record that does not fit, and misses none that fitted all the
-/// time; of a record that is written meanwhile it sees one version or the other. Nothing is held between pages, and no more
-/// than a page is held in memory.
+/// A query reads each record when it meets it. It returns no record that does not fit, and misses
+/// none that fitted all the time; of a record that is written meanwhile it sees one version or the
+/// other. Nothing is held between pages, and no more than a page is held in memory.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -78,7 +80,8 @@ pub use records::QueryRecords;
 pub struct Query {
     core: Arc<NamespaceCore>,
     source: QuerySource,
-    /// `None`: of all sets; [`NO_SET`]: of one that was not there when the query was made. See [`Query::set_id`].
+    /// `None`: of all sets; [`NO_SET`]: of one that was not there when the query was made. See
+    /// [`Query::set_id`].
     set_id: Option<u16>,
     /// The name of that set; empty for all sets.
     set_name: Box<str>,
@@ -88,7 +91,8 @@ pub struct Query {
     limit: usize,
     after: Option<Cursor>,
     companions: bool,
-    /// Shows a record at each of its geometries that matches, and not at the first of its entries alone.
+    /// Shows a record at each of its geometries that matches, and not at the first of its entries
+    /// alone.
     at_each: bool,
 }
 
@@ -156,7 +160,8 @@ impl Query {
         }
     }
 
-    /// The number of its set; `None`: of all sets. A set that was not there when the query was made may be by now.
+    /// The number of its set; `None`: of all sets. A set that was not there when the query was made
+    /// may be by now.
     fn set_id(&self) -> Option<u16> {
         match self.set_id {
             Some(NO_SET) => self.core.storage.set_id(&self.set_name).or(self.set_id),
@@ -170,7 +175,8 @@ impl Query {
         self
     }
 
-    /// The next component is a value of this range, of the same type as its bounds. A range without bounds leaves it as it is.
+    /// The next component is a value of this range, of the same type as its bounds. A range without
+    /// bounds leaves it as it is.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -205,8 +211,9 @@ impl Query {
         self
     }
 
-    /// The next component is a point in a region, both GeoJSON: a `Polygon`, `MultiPolygon` or `AeroCircle`. The component
-    /// must be of [`IndexType::GeoJson`](crate::query::IndexType::GeoJson), and no condition may follow.
+    /// The next component is a point in a region, both GeoJSON: a `Polygon`, `MultiPolygon` or
+    /// `AeroCircle`. The component must be of
+    /// [`IndexType::GeoJson`](crate::query::IndexType::GeoJson), and no condition may follow.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -227,7 +234,8 @@ impl Query {
         self
     }
 
-    /// The next component is a region that contains a point, both GeoJSON: as [`Query::within`], the other way round.
+    /// The next component is a region that contains a point, both GeoJSON: as [`Query::within`],
+    /// the other way round.
     pub fn containing(mut self, point: &str) -> Self {
         self.conditions.containing(point);
         self
@@ -239,8 +247,8 @@ impl Query {
         self
     }
 
-    /// Shows the records that hold shards of collections, too. Of a query over all records only: by an index, the root is
-    /// shown for what they hold.
+    /// Shows the records that hold shards of collections, too. Of a query over all records only: by
+    /// an index, the root is shown for what they hold.
     pub const fn with_companions(mut self) -> Self {
         self.companions = true;
         self
@@ -267,8 +275,8 @@ impl Query {
     /// The keys of the records. Looks at the records, and copies nothing else of them.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for conditions that do not fit the index, a malformed filter, or a cursor of another query. A record
-    /// that is damaged is an error in its place on the page.
+    /// [`Error::Parameter`] for conditions that do not fit the index, a malformed filter, or a
+    /// cursor of another query. A record that is damaged is an error in its place on the page.
     pub fn keys(&self) -> Result<Page<QueriedKey>> {
         self.page(|record| {
             Ok(QueriedKey {
@@ -291,8 +299,8 @@ impl Query {
         })
     }
 
-    /// Returns the records one after the other, up to the limit: owned, and read page by page, so that they may be written
-    /// meanwhile. [`Query::for_each`] lends them, which costs less.
+    /// Returns the records one after the other, up to the limit: owned, and read page by page, so
+    /// that they may be written meanwhile. [`Query::for_each`] lends them, which costs less.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -342,8 +350,9 @@ impl Query {
         ended.break_value().map_or(Ok(count), Err)
     }
 
-    /// Lends the records to `each`, up to the limit, until it breaks off; returns what it breaks off with. Damaged records come
-    /// as errors in their places. Keep `each` short: space cannot be used again while it runs.
+    /// Lends the records to `each`, up to the limit, until it breaks off; returns what it breaks
+    /// off with. Damaged records come as errors in their places. Keep `each` short: space cannot be
+    /// used again while it runs.
     ///
     /// # Errors
     /// As for [`Query::keys`].

@@ -26,8 +26,8 @@ pub struct QueriedRecord {
 
 /// What one call of a query has found, in the order of the query, and where to go on.
 ///
-/// A damaged record is an error in its place. Iterate over it, or take all records, or the first error, by
-/// [`Page::into_records`].
+/// A damaged record is an error in its place. Iterate over it, or take all records, or the first
+/// error, by [`Page::into_records`].
 #[derive(Debug)]
 pub struct Page<T> {
     pub(super) found: Vec<Result<T>>,
@@ -95,6 +95,7 @@ pub struct Explanation {
     pub conditions: Vec<String>,
     /// Whether a filter is left to be asked of each record.
     pub is_filtered: bool,
-    /// How many entries will be looked at, if nothing ends the query before; a record may have several.
+    /// How many entries will be looked at, if nothing ends the query before; a record may have
+    /// several.
     pub entries: u64,
 }

@@ -13,9 +13,10 @@ use super::{NO_SET, Query, QuerySource};
 use crate::{Error, Result};
 
 impl Query {
-    /// Lends all records that fit to `each`, from this many threads at once and in no order, until one of the calls breaks off;
-    /// returns what it breaks off with. 0 threads: as many as there are processors. The threads take partitions of the
-    /// primary index, or the next entries of a secondary one, as they get to them.
+    /// Lends all records that fit to `each`, from this many threads at once and in no order, until
+    /// one of the calls breaks off; returns what it breaks off with. 0 threads: as many as there
+    /// are processors. The threads take partitions of the primary index, or the next entries of a
+    /// secondary one, as they get to them.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -43,7 +44,8 @@ impl Query {
     /// ```
     ///
     /// # Errors
-    /// As for [`Query::keys`], and [`Error::Parameter`] for a query with limit, order or cursor, since there is no order.
+    /// As for [`Query::keys`], and [`Error::Parameter`] for a query with limit, order or cursor,
+    /// since there is no order.
     pub fn for_each_parallel<B: Send>(
         &self,
         threads: usize,

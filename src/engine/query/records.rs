@@ -6,8 +6,9 @@ use crate::{Result, Set};
 /// How many records are read at a time.
 const PAGE: usize = 256;
 
-/// The records of a query, in its order: owned, read 256 at a time, so that nothing is held between two of them. A damaged
-/// record is an error in its place; an error of the query ends it. From [`Query::iter`] and [`Set::iter`](crate::Set::iter).
+/// The records of a query, in its order: owned, read 256 at a time, so that nothing is held between
+/// two of them. A damaged record is an error in its place; an error of the query ends it. From
+/// [`Query::iter`] and [`Set::iter`](crate::Set::iter).
 #[derive(Debug)]
 #[must_use = "records are read as they are taken"]
 pub struct QueryRecords {
@@ -64,7 +65,8 @@ impl Iterator for QueryRecords {
 }
 
 impl Set {
-    /// Returns all records of the set, read page by page as by [`Query::iter`]: `for user in users.iter()`.
+    /// Returns all records of the set, read page by page as by [`Query::iter`]:
+    /// `for user in users.iter()`.
     pub fn iter(&self) -> QueryRecords {
         QueryRecords::new(self.query_all())
     }

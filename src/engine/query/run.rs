@@ -48,7 +48,8 @@ pub(super) struct TakenEntries {
 enum EntryVerdict<'a> {
     /// A record that fits.
     Found(Result<ScannedRecord<'a>>),
-    /// It fits, and is not asked for: filtered out, of another set, or it is shown at another of its entries.
+    /// It fits, and is not asked for: filtered out, of another set, or it is shown at another of
+    /// its entries.
     PassedOver,
     /// The record does not have the entry.
     Stale,

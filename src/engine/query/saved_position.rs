@@ -6,7 +6,8 @@ use crate::engine::core::NamespaceCore;
 use crate::{Error, Result, base64};
 
 impl NamespaceCore {
-    /// The last record that an operation in the background has met, as far as it was saved. `job`: its query and operations.
+    /// The last record that an operation in the background has met, as far as it was saved. `job`:
+    /// its query and operations.
     ///
     /// # Errors
     /// [`Error::Parameter`] if another one of this name was broken off.

@@ -1,10 +1,12 @@
-//! Records with sharded collections: a query finds a companion's elements, and shows the root, once.
+//! Records with sharded collections: a query finds a companion's elements, and shows the root,
+//! once.
 //!
-//! The entry of a companion is that which the root would have, with the companion's digest behind it (`Index::entries_of`). So
-//! an element keeps its place in the order of the index while it moves between root and companions, and all records that have
-//! it stand side by side, in one leaf (`OrderedEntries::in_groups`). Its entry at the new place is added before the one at the
-//! old place is removed, so a copy of the leaf has one of them at least: a query that finds a record without the entry looks at
-//! the index again.
+//! The entry of a companion is that which the root would have, with the companion's digest behind
+//! it (`Index::entries_of`). So an element keeps its place in the order of the index while it moves
+//! between root and companions, and all records that have it stand side by side, in one leaf
+//! (`OrderedEntries::in_groups`). Its entry at the new place is added before the one at the old
+//! place is removed, so a copy of the leaf has one of them at least: a query that finds a record
+//! without the entry looks at the index again.
 
 use spikelet_storage::{Digest, EntryView};
 
@@ -17,7 +19,8 @@ use crate::index::{EntryList, EntryRange, EntrySelection};
 use crate::record::companion_key::companion_key;
 use crate::record::{BinName, HashShards, Key, RecordView, companion_name, hash_shards};
 
-/// How often an element that moves is looked for. Each look that fails has met a step of a transition.
+/// How often an element that moves is looked for. Each look that fails has met a step of a
+/// transition.
 const LOOKS_MAX: usize = 64;
 
 /// A root with its sharded collection, and the parts of its companions' keys.
@@ -43,8 +46,9 @@ enum EntryFate {
 }
 
 impl NamespaceCore {
-    /// Lends the record of an entry to `show`, if it has the entry, itself or in a companion, and this is the first of its
-    /// entries that is asked for. Removes entries that their records do not have.
+    /// Lends the record of an entry to `show`, if it has the entry, itself or in a companion, and
+    /// this is the first of its entries that is asked for. Removes entries that their records do
+    /// not have.
     pub(super) fn find_entry(
         &self,
         search: EntrySearch<'_>,
@@ -73,7 +77,8 @@ impl NamespaceCore {
         for _ in 0..LOOKS_MAX {
             let before = std::mem::take(&mut places);
             index.entries.copy(&range, false, usize::MAX, &mut places);
-            // Its root may have stopped reading a companion after that was read: then the element is at another place by now.
+            // Its root may have stopped reading a companion after that was read: then the element
+            // is at another place by now.
             let mut has_moved = !places.iter().eq(before.iter());
             for place in places.iter() {
                 let look = match place.len() == entry.len() {
@@ -97,7 +102,8 @@ impl NamespaceCore {
         Ok(())
     }
 
-    /// `alone`: the index has no companions, so that the record's own entries say which is its first one.
+    /// `alone`: the index has no companions, so that the record's own entries say which is its
+    /// first one.
     fn look_at_root(
         &self,
         search: EntrySearch<'_>,
@@ -178,8 +184,8 @@ impl NamespaceCore {
         Ok(EntryFate::Decided)
     }
 
-    /// The collection of a live root, if it is sharded, and whether the root itself has an entry. `None`: there is no such
-    /// record. Without a key, that which the record stores.
+    /// The collection of a live root, if it is sharded, and whether the root itself has an entry.
+    /// `None`: there is no such record. Without a key, that which the record stores.
     fn sharded_root(
         &self,
         index: &Index,
@@ -206,8 +212,8 @@ impl NamespaceCore {
         })
     }
 
-    /// Whether a companion of a record has an entry that is asked for. True for a root that does not
-    /// store its key: its companions cannot be addressed.
+    /// Whether a companion of a record has an entry that is asked for. True for a root that does
+    /// not store its key: its companions cannot be addressed.
     pub(super) fn companions_fit(
         &self,
         index: &Index,
@@ -235,7 +241,8 @@ impl NamespaceCore {
         Ok(found.unwrap_or(false))
     }
 
-    /// Whether a root, or a companion of it, has an entry that is asked for and comes before this one.
+    /// Whether a root, or a companion of it, has an entry that is asked for and comes before this
+    /// one.
     fn has_entry_before(&self, search: EntrySearch<'_>, root: &ShardedRoot, entry: &[u8]) -> bool {
         self.has_entry_where(search.index, search.asked, root, |other| {
             if search.descending {
@@ -246,8 +253,8 @@ impl NamespaceCore {
         })
     }
 
-    /// Whether a root, or a companion of it, has an entry that is asked for, and for which `fits` holds. Reads all of them, in
-    /// a batch. A damaged one has none.
+    /// Whether a root, or a companion of it, has an entry that is asked for, and for which `fits`
+    /// holds. Reads all of them, in a batch. A damaged one has none.
     fn has_entry_where(
         &self,
         index: &Index,

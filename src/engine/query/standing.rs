@@ -16,13 +16,15 @@ use crate::record::{RecordView, ShardRole, parse_with_role};
 pub(super) enum EntryStanding<'a> {
     /// The record is shown at this entry.
     Shown(RecordView<'a>),
-    /// It is shown at another one, which comes before, or does not match, has expired, or is not of the set.
+    /// It is shown at another one, which comes before, or does not match, has expired, or is not of
+    /// the set.
     NotShown,
     /// The record has no such entry.
     Absent,
 }
 
-/// The roots that a query by a range has shown, or will not show: they have entries in many companions.
+/// The roots that a query by a range has shown, or will not show: they have entries in many
+/// companions.
 #[derive(Debug)]
 pub(super) struct MetRoots {
     pub(super) roots: Mutex<HashSet<Digest>>,
@@ -52,7 +54,8 @@ impl MetRoots {
 }
 
 impl NamespaceCore {
-    /// How an entry fits a record; without an entry, whether the record has any that is wanted. `scratch` is empty.
+    /// How an entry fits a record; without an entry, whether the record has any that is wanted.
+    /// `scratch` is empty.
     pub(super) fn standing<'a>(
         &self,
         search: EntrySearch<'_>,

@@ -1,5 +1,5 @@
-//! The common part of a set's own calls and a transaction's: they differ in how a record is read and
-//! written, not in the operations on it.
+//! The common part of a set's own calls and a transaction's: they differ in how a record is read
+//! and written, not in the operations on it.
 
 use spikelet_storage::{ConflictCause, Digest, EntryView, Lsn};
 
@@ -60,7 +60,8 @@ pub(in crate::engine) trait RecordAccess {
         })
     }
 
-    /// Writes, and goes the way of [`RecordAccess::write_or_delete`] only once a record with edges has refused: most have none.
+    /// Writes, and goes the way of [`RecordAccess::write_or_delete`] only once a record with edges
+    /// has refused: most have none.
     #[inline]
     fn write_first(
         &self,
@@ -79,7 +80,8 @@ pub(in crate::engine) trait RecordAccess {
         }
     }
 
-    /// Changes a record by a closure. It is not called again for the record as another writer has left it.
+    /// Changes a record by a closure. It is not called again for the record as another writer has
+    /// left it.
     fn update_at<R>(
         &self,
         policy: &WritePolicy,
@@ -106,8 +108,8 @@ pub(in crate::engine) trait RecordAccess {
         result.ok_or_else(Error::not_found)
     }
 
-    /// Writes a record, or deletes it with its edges if the write leaves no bin, as long as the relations let it. Calls `edit`
-    /// again if another writer comes between.
+    /// Writes a record, or deletes it with its edges if the write leaves no bin, as long as the
+    /// relations let it. Calls `edit` again if another writer comes between.
     #[inline(never)]
     fn write_or_delete(
         &self,
@@ -185,8 +187,8 @@ pub(in crate::engine) trait RecordAccess {
         Ok(result)
     }
 
-    /// Deletes a record with its edges, since a deletion of it alone was refused. Returns the number of a write that includes it;
-    /// `None`: there was no record.
+    /// Deletes a record with its edges, since a deletion of it alone was refused. Returns the
+    /// number of a write that includes it; `None`: there was no record.
     #[cold]
     fn delete_edges(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<Option<Lsn>> {
         let base = self.base();
@@ -197,7 +199,8 @@ pub(in crate::engine) trait RecordAccess {
         }
     }
 
-    /// Lends what a read of a list or map returns to `show`, called once, unless a collection of the record is sharded.
+    /// Lends what a read of a list or map returns to `show`, called once, unless a collection of
+    /// the record is sharded.
     fn read_unsharded_at(
         &self,
         key: &Key<'_>,
@@ -253,8 +256,8 @@ impl WriteOutcome {
     }
 }
 
-/// Lends what a read of a list or map returns to `show`, unless a collection of the record is sharded. After an error `show` was
-/// not called.
+/// Lends what a read of a list or map returns to `show`, unless a collection of the record is
+/// sharded. After an error `show` was not called.
 pub(super) fn lend_unsharded(
     entry: &EntryView<'_>,
     operation: SingleRead<'_>,

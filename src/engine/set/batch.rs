@@ -1,5 +1,5 @@
-//! Many records at once: all digests are computed first, then storage fetches the memory of a group of records before
-//! it reads the first.
+//! Many records at once: all digests are computed first, then storage fetches the memory of a group
+//! of records before it reads the first.
 
 use spikelet_storage::EntryView;
 
@@ -15,7 +15,8 @@ use crate::record::{Key, Record, RecordView};
 /// Calls with records that are fetched ahead together.
 const CALLS_AHEAD: usize = 32;
 
-/// Operations on one record, as [`RecordSet::operate_on_each`](crate::RecordSet::operate_on_each) takes them.
+/// Operations on one record, as [`RecordSet::operate_on_each`](crate::RecordSet::operate_on_each)
+/// takes them.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -46,11 +47,12 @@ pub struct RecordCall<'a> {
 }
 
 impl Set {
-    /// Returns the records of these keys, in the order of the keys; `None` for a key without a record. Keys may repeat.
+    /// Returns the records of these keys, in the order of the keys; `None` for a key without a
+    /// record. Keys may repeat.
     ///
-    /// This is the fast way to read related records: the cache misses of up to 32 records overlap, so a record beyond the
-    /// processor's caches costs about a third of a [`Set::get`]. Each record takes one allocation;
-    /// [`Set::read_batch`] takes none for records.
+    /// This is the fast way to read related records: the cache misses of up to 32 records overlap,
+    /// so a record beyond the processor's caches costs about a third of a [`Set::get`]. Each record
+    /// takes one allocation; [`Set::read_batch`] takes none for records.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -69,7 +71,8 @@ impl Set {
     /// ```
     ///
     /// # Errors
-    /// Each record has a result of its own, with the errors of [`Set::get`]: the others are read all the same.
+    /// Each record has a result of its own, with the errors of [`Set::get`]: the others are read
+    /// all the same.
     #[must_use = "each record has its own result"]
     pub fn get_batch<'k, K: Into<Key<'k>>>(
         &self,
@@ -78,7 +81,8 @@ impl Set {
         self.collect_batch(keys, |entry| record_of(&entry))
     }
 
-    /// Returns the records of these keys as [`Set::get_batch`] does, each with the wanted bins that it has.
+    /// Returns the records of these keys as [`Set::get_batch`] does, each with the wanted bins that
+    /// it has.
     ///
     /// # Errors
     /// As for [`Set::get_batch`].
@@ -91,11 +95,13 @@ impl Set {
         self.collect_batch(keys, |entry| record_with_bins(&entry, bins))
     }
 
-    /// Lends the records of these keys to `read` without a copy, each with the position of its key, in the order of the
-    /// keys. `read` is called once for every key: with `None` if there is no record, with an error for this record alone.
+    /// Lends the records of these keys to `read` without a copy, each with the position of its key,
+    /// in the order of the keys. `read` is called once for every key: with `None` if there is no
+    /// record, with an error for this record alone.
     ///
-    /// Copies no record and takes no lock; costs some 40 ns a record less than [`Set::get_batch`]. Keep `read` short: space
-    /// cannot be used again while it runs for up to 32 records. A version written meanwhile may be seen or not.
+    /// Copies no record and takes no lock; costs some 40 ns a record less than [`Set::get_batch`].
+    /// Keep `read` short: space cannot be used again while it runs for up to 32 records. A version
+    /// written meanwhile may be seen or not.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -146,7 +152,8 @@ impl Set {
         records
     }
 
-    /// Lends each of these records to `read`, as the set's readers may see it, in the order of the keys.
+    /// Lends each of these records to `read`, as the set's readers may see it, in the order of the
+    /// keys.
     fn read_entries(
         &self,
         keys: &[Key<'_>],
@@ -175,7 +182,8 @@ impl Set {
         namespace.activity.end(OperationKind::Batch, began, None);
     }
 
-    /// Lends what a read of a list or map of each of these records returns to `show`, in the order of the keys.
+    /// Lends what a read of a list or map of each of these records returns to `show`, in the order
+    /// of the keys.
     pub(crate) fn read_each_unsharded(
         &self,
         keys: &[Key<'_>],

@@ -26,15 +26,17 @@ pub struct OperateResult {
     /// The record's generation now; 0 if it was deleted.
     pub generation: u16,
     /// The size of the record now, in bytes, as
-    /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its header, stored key and
-    /// bins. 0 if it was deleted.
+    /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its
+    /// header, stored key and bins. 0 if it was deleted.
     pub record_bytes: u64,
     /// When the record expires now, in seconds since 2010; 0: never, or it was deleted.
     pub void_time: u32,
-    /// How many writers held the record or waited for it when this call came; 0: none. `None` for a call that only reads,
-    /// and from a store that does not know. [`ShardPolicy::contention`](crate::shard::ShardPolicy::contention) is judged by it.
+    /// How many writers held the record or waited for it when this call came; 0: none. `None` for a
+    /// call that only reads, and from a store that does not know.
+    /// [`ShardPolicy::contention`](crate::shard::ShardPolicy::contention) is judged by it.
     pub queued_behind: Option<usize>,
-    /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
+    /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if
+    /// nothing was written.
     pub lsn: Option<Lsn>,
     /// The results of the operations that have one, in their order.
     pub results: OperationResults,
@@ -90,12 +92,14 @@ impl OperateResult {
     }
 }
 
-/// What a read of a collection has met that may be sharded: [`RecordSet::read_unsharded`](crate::RecordSet::read_unsharded).
+/// What a read of a collection has met that may be sharded:
+/// [`RecordSet::read_unsharded`](crate::RecordSet::read_unsharded).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UnshardedRead<'a> {
     /// There is no record of this key.
     NotFound,
-    /// A collection of the record is sharded, this one or another, or the record is a companion: ask the collection's own handle.
+    /// A collection of the record is sharded, this one or another, or the record is a companion:
+    /// ask the collection's own handle.
     Sharded,
     /// The result of the operation; `None`: no result, as where there is no such bin.
     Value(Option<ValueRef<'a>>),

@@ -17,12 +17,13 @@ use crate::value::Value;
 use crate::{Error, Result};
 
 impl Set {
-    /// Sets bins of a record, which is created if need be; its other bins stay. A bin set to [`Value::Nil`] is removed. Returns
-    /// the number of the write.
+    /// Sets bins of a record, which is created if need be; its other bins stay. A bin set to
+    /// [`Value::Nil`] is removed. Returns the number of the write.
     ///
-    /// Gives the record the namespace's default time to live, counted from now, in place of the time it had left: where that
-    /// default is "never", as it is unless [`NamespaceConfig::default_time_to_live`](crate::NamespaceConfig) says otherwise,
-    /// **a record that was to expire does so no more**. To keep its time:
+    /// Gives the record the namespace's default time to live, counted from now, in place of the
+    /// time it had left: where that default is "never", as it is unless
+    /// [`NamespaceConfig::default_time_to_live`](crate::NamespaceConfig) says otherwise, **a record
+    /// that was to expire does so no more**. To keep its time:
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -41,10 +42,10 @@ impl Set {
     /// ```
     ///
     /// # Errors
-    /// [`Error::KeyBusy`] and [`Error::Timeout`] if the record is fought over, [`Error::RecordTooBig`],
-    /// [`Error::StopWrites`] if there is no room, and what the policy demands. [`Error::ShardRoot`] and
-    /// [`Error::ShardCompanion`] where the write would break a sharded collection, see
-    /// [`WritePolicy::override_shards`]. Nothing was changed then.
+    /// [`Error::KeyBusy`] and [`Error::Timeout`] if the record is fought over,
+    /// [`Error::RecordTooBig`], [`Error::StopWrites`] if there is no room, and what the policy
+    /// demands. [`Error::ShardRoot`] and [`Error::ShardCompanion`] where the write would break a
+    /// sharded collection, see [`WritePolicy::override_shards`]. Nothing was changed then.
     pub fn put<'k, N: AsRef<str>, V: Into<Value>>(
         &self,
         key: impl Into<Key<'k>>,
@@ -85,8 +86,8 @@ impl Set {
             })
     }
 
-    /// Hashes a key that is to be written, and has the index's memory fetched for it: the new version is put
-    /// together meanwhile.
+    /// Hashes a key that is to be written, and has the index's memory fetched for it: the new
+    /// version is put together meanwhile.
     #[inline]
     pub(in crate::engine) fn target(&self, key: &Key<'_>) -> Digest {
         let digest = self.digest_of(key);
@@ -130,8 +131,8 @@ impl Set {
         }
     }
 
-    /// Stores a struct, its fields being the bins, in place of all that the record had. Sets the time to live as
-    /// [`Set::put`] does.
+    /// Stores a struct, its fields being the bins, in place of all that the record had. Sets the
+    /// time to live as [`Set::put`] does.
     ///
     /// # Errors
     /// As for [`Set::put`], and [`Error::Serde`] if it is no struct or map.
@@ -144,8 +145,9 @@ impl Set {
         self.put_as_with(&policy, key, value)
     }
 
-    /// [`Set::put_as`] by a policy: its [`record_exists_action`](WritePolicy::record_exists_action) says whether the record's
-    /// other bins stay. By the default policy they do, and a field that is `None` removes its bin.
+    /// [`Set::put_as`] by a policy: its [`record_exists_action`](WritePolicy::record_exists_action)
+    /// says whether the record's other bins stay. By the default policy they do, and a field that
+    /// is `None` removes its bin.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -175,8 +177,8 @@ impl Set {
         self.merge(policy, &key, digest, &to_bins(value)?)
     }
 
-    /// Adds numbers to bins, which begin with 0. Integers wrap; integer and float do not mix. Sets the time to live as
-    /// [`Set::put`] does.
+    /// Adds numbers to bins, which begin with 0. Integers wrap; integer and float do not mix. Sets
+    /// the time to live as [`Set::put`] does.
     ///
     /// # Errors
     /// As for [`Set::put`], and [`Error::IncompatibleType`].
@@ -223,7 +225,8 @@ impl Set {
         written(self.operate(key, &one_each(bins, operation))?.lsn)
     }
 
-    /// Gives a record the namespace's default time to live from now on, and a new generation; its bins stay.
+    /// Gives a record the namespace's default time to live from now on, and a new generation; its
+    /// bins stay.
     ///
     /// # Errors
     /// [`Error::NotFound`], and as for [`Set::put`].
@@ -231,7 +234,8 @@ impl Set {
         self.touch_with(&DEFAULT_WRITE, key)
     }
 
-    /// [`Set::touch`] by a policy: its [`expiration`](WritePolicy::expiration) is the new time to live.
+    /// [`Set::touch`] by a policy: its [`expiration`](WritePolicy::expiration) is the new time to
+    /// live.
     ///
     /// # Errors
     /// As for [`Set::touch`].
@@ -243,13 +247,15 @@ impl Set {
     /// deleted record never comes back, not even over restarts.
     ///
     /// # Errors
-    /// [`Error::KeyBusy`], [`Error::Timeout`]; [`Error::ShardRoot`] and [`Error::ShardCompanion`] for records of a sharded
-    /// collection, see [`WritePolicy::override_shards`]. Deletes go on when writes are stopped for want of space.
+    /// [`Error::KeyBusy`], [`Error::Timeout`]; [`Error::ShardRoot`] and [`Error::ShardCompanion`]
+    /// for records of a sharded collection, see [`WritePolicy::override_shards`]. Deletes go on
+    /// when writes are stopped for want of space.
     pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Lsn>> {
         self.delete_with(&DEFAULT_WRITE, key)
     }
 
-    /// [`Set::delete`] by a policy: its generation, filter, timeout, acknowledgement and `override_shards` count.
+    /// [`Set::delete`] by a policy: its generation, filter, timeout, acknowledgement and
+    /// `override_shards` count.
     ///
     /// # Errors
     /// As for [`Set::delete`], and [`Error::Generation`].
@@ -273,13 +279,14 @@ impl Set {
         })
     }
 
-    /// Does several operations on one record, in order, atomically: the record is locked, no reader sees a state between
-    /// them, and either all have taken place or, with the first error, none. Without a write among them nothing is
-    /// locked. A write among them sets the time to live as [`Set::put`] does.
+    /// Does several operations on one record, in order, atomically: the record is locked, no reader
+    /// sees a state between them, and either all have taken place or, with the first error, none.
+    /// Without a write among them nothing is locked. A write among them sets the time to live as
+    /// [`Set::put`] does.
     ///
     /// # Errors
-    /// As for [`Set::put`], and the refusals of each operation. [`Error::NotFound`] where reads, or a touch, meet no
-    /// record.
+    /// As for [`Set::put`], and the refusals of each operation. [`Error::NotFound`] where reads, or
+    /// a touch, meet no record.
     pub fn operate<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -305,15 +312,17 @@ impl Set {
         })
     }
 
-    /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
-    /// leaves in them is stored; if it leaves none, the record is deleted. An error of `edit` changes nothing. Sets the time to
-    /// live as [`Set::put`] does.
+    /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no
+    /// record, and what it leaves in them is stored; if it leaves none, the record is deleted. An
+    /// error of `edit` changes nothing. Sets the time to live as [`Set::put`] does.
     ///
-    /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
-    /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store, which waits for every
-    /// writer. Creating an index there, or subscribing to changes from now on, is [`Error::Forbidden`] for the same reason.
+    /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write
+    /// other records: two such updates can wait for each other, until the policy's timeout ends it.
+    /// It must not close the store, which waits for every writer. Creating an index there, or
+    /// subscribing to changes from now on, is [`Error::Forbidden`] for the same reason.
     ///
-    /// After an update that was only applied ([`Acknowledge::Applied`](crate::policy::Acknowledge)), wait for
+    /// After an update that was only applied
+    /// ([`Acknowledge::Applied`](crate::policy::Acknowledge)), wait for
     /// [`Namespace::last_lsn`](crate::Namespace::last_lsn).
     ///
     /// # Errors
@@ -346,9 +355,10 @@ impl Set {
             })
     }
 
-    /// Changes some bins of a record as a struct, by a closure while the record is locked: `T` has the fields that the edit is
-    /// about, and other bins stay. A field that is left `None` removes its bin. Returns what `edit` returns; `None` if there is no
-    /// record. Rules for `edit` as for [`Set::update`].
+    /// Changes some bins of a record as a struct, by a closure while the record is locked: `T` has
+    /// the fields that the edit is about, and other bins stay. A field that is left `None` removes
+    /// its bin. Returns what `edit` returns; `None` if there is no record. Rules for `edit` as for
+    /// [`Set::update`].
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {

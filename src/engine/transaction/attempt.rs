@@ -132,8 +132,8 @@ impl TransactionRun {
         self.state.borrow().lost_roots
     }
 
-    /// Lends the record as the transaction sees it to `read`: as it has left it, or as it was at the first look. An expired
-    /// record is lent, too.
+    /// Lends the record as the transaction sees it to `read`: as it has left it, or as it was at
+    /// the first look. An expired record is lent, too.
     pub(super) fn look<R, E: From<Error>>(
         &self,
         set: &Set,
@@ -266,7 +266,8 @@ impl TransactionRun {
             .collect()
     }
 
-    /// Makes writes that belong together: takes all of them back if `make` fails, since the closure may go on then.
+    /// Makes writes that belong together: takes all of them back if `make` fails, since the closure
+    /// may go on then.
     pub(in crate::engine) fn all_or_none<R>(&self, make: impl FnOnce() -> Result<R>) -> Result<R> {
         let from = {
             let mut state = self.state.borrow_mut();
@@ -348,8 +349,9 @@ impl TransactionRun {
         Ok(())
     }
 
-    /// Commits the attempt's writes, or, without `writes`, only checks that the versions it has read were there at one moment.
-    /// Returns the number of the commit, if there was anything to write.
+    /// Commits the attempt's writes, or, without `writes`, only checks that the versions it has
+    /// read were there at one moment. Returns the number of the commit, if there was anything to
+    /// write.
     pub(super) fn finish(
         self,
         writes: bool,
@@ -381,8 +383,9 @@ impl TransactionRun {
             }
         }
         let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-        // Wire clients' transactions are overruled between the two: records they have locked by then are seen here, and those
-        // that lock records later find ours locked or changed (`provisional/interleavings.rs`).
+        // Wire clients' transactions are overruled between the two: records they have locked by
+        // then are seen here, and those that lock records later find ours locked or changed
+        // (`provisional/interleavings.rs`).
         #[cfg(feature = "server")]
         if !GUARDS.keep(CommitRule::LocksBeforeOverruling) {
             overrule(&self.core, &reads);

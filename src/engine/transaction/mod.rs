@@ -5,7 +5,8 @@
 //! - `together.rs`: writes of several records that are known beforehand
 //! - `policy.rs`: how often, how long, how much
 //!
-//! The protocol of the commit, and why it is serializable, is in `spikelet_storage`'s module `transaction`.
+//! The protocol of the commit, and why it is serializable, is in `spikelet_storage`'s module
+//! `transaction`.
 
 mod attempt;
 mod policy;
@@ -94,14 +95,16 @@ impl<'t> Transaction<'t> {
 }
 
 impl Namespace {
-    /// Runs `run` as a transaction: its reads and writes through the [`Transaction`] happen at one moment or not at
-    /// all, for other transactions and snapshot reads, and after a crash.
+    /// Runs `run` as a transaction: its reads and writes through the [`Transaction`] happen at one
+    /// moment or not at all, for other transactions and snapshot reads, and after a crash.
     ///
-    /// Reads take no lock, writes are kept in memory and seen by the transaction's own reads. At the end all that was read
-    /// is looked at again, with the records that are written locked; if another writer came between, **`run` is run again**.
-    /// So it must have no effect of its own that cannot be repeated, and should be short. A run that is going to be
-    /// repeated may have read records of different moments. An error of `run` ends the transaction and writes nothing; it
-    /// is returned only if the versions that `run` has read were there at one moment, else `run` is run again.
+    /// Reads take no lock, writes are kept in memory and seen by the transaction's own reads. At
+    /// the end all that was read is looked at again, with the records that are written locked; if
+    /// another writer came between, **`run` is run again**. So it must have no effect of its own
+    /// that cannot be repeated, and should be short. A run that is going to be repeated may have
+    /// read records of different moments. An error of `run` ends the transaction and writes
+    /// nothing; it is returned only if the versions that `run` has read were there at one moment,
+    /// else `run` is run again.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -125,12 +128,13 @@ impl Namespace {
     /// # }
     /// ```
     ///
-    /// Calls of a [`Set`] inside `run` are no part of the transaction. Single reads elsewhere may see one record of the
-    /// transaction before another: [`Namespace::snapshot_read`] does not.
+    /// Calls of a [`Set`] inside `run` are no part of the transaction. Single reads elsewhere may
+    /// see one record of the transaction before another: [`Namespace::snapshot_read`] does not.
     ///
     /// # Errors
-    /// What `run` returns; [`Error::Conflict`] if other writers came between in every attempt; the errors of a commit:
-    /// [`Error::StopWrites`] for want of space, [`Error::Storage`]. Nothing was written, unless [`Error::in_doubt`] says so.
+    /// What `run` returns; [`Error::Conflict`] if other writers came between in every attempt; the
+    /// errors of a commit: [`Error::StopWrites`] for want of space, [`Error::Storage`]. Nothing was
+    /// written, unless [`Error::in_doubt`] says so.
     pub fn transaction<R>(&self, run: impl FnMut(&Transaction<'_>) -> Result<R>) -> Result<R> {
         self.transaction_with(&TransactionPolicy::default(), run)
     }
@@ -147,8 +151,9 @@ impl Namespace {
         Ok(self.run_attempts(policy, true, run)?.0)
     }
 
-    /// Runs `run` as a transaction that writes nothing: all that it returns was there at one moment. As with
-    /// [`Namespace::transaction`], `run` is run again if another writer came between.
+    /// Runs `run` as a transaction that writes nothing: all that it returns was there at one
+    /// moment. As with [`Namespace::transaction`], `run` is run again if another writer came
+    /// between.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -191,7 +196,8 @@ impl Namespace {
         self.core.transactions.stats(&latency)
     }
 
-    /// Returns the result of `run` in the attempt that was committed, and the number of the commit, if it has written.
+    /// Returns the result of `run` in the attempt that was committed, and the number of the commit,
+    /// if it has written.
     fn run_attempts<R>(
         &self,
         policy: &TransactionPolicy,
@@ -305,7 +311,8 @@ impl Store {
     /// Runs a snapshot read in the store's default namespace: see [`Namespace::snapshot_read`].
     ///
     /// # Errors
-    /// As for [`Namespace::snapshot_read`], and [`Error::Parameter`] if no namespace is the default.
+    /// As for [`Namespace::snapshot_read`], and [`Error::Parameter`] if no namespace is the
+    /// default.
     pub fn snapshot_read<R>(&self, run: impl FnMut(&Transaction<'_>) -> Result<R>) -> Result<R> {
         self.default_namespace()?.snapshot_read(run)
     }

@@ -22,19 +22,22 @@ use crate::setters::setters;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionPolicy {
-    /// How often the closure is run at most, and how long the pauses in between are. The second attempt follows at once.
-    /// Default: 1,000 attempts with pauses of 20 µs to 5 ms.
+    /// How often the closure is run at most, and how long the pauses in between are. The second
+    /// attempt follows at once. Default: 1,000 attempts with pauses of 20 µs to 5 ms.
     pub retry: RetryPolicy,
-    /// After this time no further attempt begins, and no lock is waited for; `None`: no limit. Default: 5 s.
+    /// After this time no further attempt begins, and no lock is waited for; `None`: no limit.
+    /// Default: 5 s.
     pub total_timeout: Option<Duration>,
     /// What the commit waits for before the call returns. Default: [`Acknowledge::Durable`].
     pub acknowledge: Acknowledge,
     /// How many records a transaction writes at most. Default: 4,096, Aerospike's limit.
     pub max_records: usize,
-    /// How many bytes the new versions of these records have at most, keys included. Default: 32 MiB.
+    /// How many bytes the new versions of these records have at most, keys included. Default: 32
+    /// MiB.
     pub max_bytes: usize,
-    /// How long the token of [`Namespace::write_together_once`](crate::Namespace::write_together_once) is known. Default: 10 minutes,
-    /// DynamoDB's.
+    /// How long the token of
+    /// [`Namespace::write_together_once`](crate::Namespace::write_together_once) is known. Default:
+    /// 10 minutes, DynamoDB's.
     pub token_time_to_live: Duration,
 }
 
@@ -90,12 +93,14 @@ pub struct TransactionStats {
     pub commits: u64,
     /// Attempts that met another writer.
     pub conflicts: u64,
-    /// Attempts that were made after a conflict. Conflicts that no retry followed ended in [`Error::Conflict`](crate::Error::Conflict).
+    /// Attempts that were made after a conflict. Conflicts that no retry followed ended in
+    /// [`Error::Conflict`](crate::Error::Conflict).
     pub retries: u64,
     /// Transactions with a closure that returned an error of its own.
     pub aborts: u64,
-    /// What half of the committed transactions did not exceed, from the call to the return, further attempts and pauses included.
-    /// Told up to an eighth too long, as `p99`; zero before the first commit.
+    /// What half of the committed transactions did not exceed, from the call to the return, further
+    /// attempts and pauses included. Told up to an eighth too long, as `p99`; zero before the first
+    /// commit.
     pub p50: Duration,
     /// What 99 of 100 of them did not exceed.
     pub p99: Duration,

@@ -21,8 +21,9 @@ use crate::{Error, Result};
 
 /// A set of records as a transaction sees it, from [`Transaction::set`] or [`Transaction::in_set`].
 ///
-/// Its calls do the same as a [`Set`]'s, by the same rules, but the transaction alone sees its writes until it
-/// is committed, and their writes have no number yet. Of a [`WritePolicy`], the timeout and the acknowledgement do not count.
+/// Its calls do the same as a [`Set`]'s, by the same rules, but the transaction alone sees its
+/// writes until it is committed, and their writes have no number yet. Of a [`WritePolicy`], the
+/// timeout and the acknowledgement do not count.
 #[derive(Clone)]
 pub struct TransactionSet<'t> {
     attempt: &'t TransactionRun,
@@ -55,8 +56,9 @@ impl<'t> TransactionSet<'t> {
     /// Returns a record with all its bins; `None` if there is none. As [`Set::get`].
     ///
     /// # Errors
-    /// As for [`Set::get`]; [`Error::Conflict`] if another writer has changed the record since the transaction has first
-    /// seen it. The transaction is run again then, even if the closure drops the error.
+    /// As for [`Set::get`]; [`Error::Conflict`] if another writer has changed the record since the
+    /// transaction has first seen it. The transaction is run again then, even if the closure drops
+    /// the error.
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Record>> {
         self.read_by(&key.into(), |entry| record_of(&entry))
     }
@@ -95,8 +97,8 @@ impl<'t> TransactionSet<'t> {
         })
     }
 
-    /// Returns the records of these keys, in the order of the keys; `None` for a key without a record. All are of the
-    /// transaction's one moment. As [`Set::get_batch`].
+    /// Returns the records of these keys, in the order of the keys; `None` for a key without a
+    /// record. All are of the transaction's one moment. As [`Set::get_batch`].
     ///
     /// # Errors
     /// Each record has a result of its own, with the errors of [`TransactionSet::get`].
@@ -121,7 +123,8 @@ impl<'t> TransactionSet<'t> {
     /// Sets bins of a record, which is created if need be. As [`Set::put`].
     ///
     /// # Errors
-    /// As for [`Set::put`], [`Error::TransactionLimit`], and [`Error::Conflict`] as for [`TransactionSet::get`].
+    /// As for [`Set::put`], [`Error::TransactionLimit`], and [`Error::Conflict`] as for
+    /// [`TransactionSet::get`].
     pub fn put<'k, N: AsRef<str>, V: Into<Value>>(
         &self,
         key: impl Into<Key<'k>>,
@@ -146,7 +149,8 @@ impl<'t> TransactionSet<'t> {
         self.merge_at(policy, &key, digest, &bins).map(drop)
     }
 
-    /// Stores a struct, its fields being the bins, in place of all that the record had. As [`Set::put_as`].
+    /// Stores a struct, its fields being the bins, in place of all that the record had. As
+    /// [`Set::put_as`].
     ///
     /// # Errors
     /// As for [`Set::put_as`] and [`TransactionSet::put`].
@@ -253,7 +257,8 @@ impl<'t> TransactionSet<'t> {
         Ok(result)
     }
 
-    /// Changes a record by a closure, which may use other records of the transaction. As [`Set::update`].
+    /// Changes a record by a closure, which may use other records of the transaction. As
+    /// [`Set::update`].
     ///
     /// # Errors
     /// As for [`Set::update`] and [`TransactionSet::put`].
@@ -280,7 +285,8 @@ impl<'t> TransactionSet<'t> {
         self.update_at(policy, &key, digest, edit)
     }
 
-    /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns the record.
+    /// Refuses a record for which the policy's existence action, generation or filter does not
+    /// hold. Returns the record.
     pub(crate) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<OperateResult> {
         let digest = self.set.digest_of(key);
         let found = self.read_at(None, key, &digest, |entry| Ok(entry.generation()))?;

@@ -17,7 +17,8 @@ use crate::record::{Bins, Key};
 use crate::value::Value;
 use crate::{Error, Result};
 
-/// The set that holds the tokens of [`Namespace::write_together_once`], a record each, which expires.
+/// The set that holds the tokens of [`Namespace::write_together_once`], a record each, which
+/// expires.
 pub const TOKEN_SET: &str = "<tokens";
 
 /// The hash of the writes under a token.
@@ -25,10 +26,11 @@ const WRITES_BIN: &str = "writes";
 
 /// Writes that are made all or none: what the closure of [`Namespace::write_together`] fills.
 ///
-/// Writes are numbered in the order of the calls. Their results come in this order, and errors name the number. A later write
-/// to a record meets it as the earlier ones have left it.
+/// Writes are numbered in the order of the calls. Their results come in this order, and errors name
+/// the number. A later write to a record meets it as the earlier ones have left it.
 ///
-/// Of a [`WritePolicy`], the timeout and the acknowledgement do not count: the [`TransactionPolicy`]'s do.
+/// Of a [`WritePolicy`], the timeout and the acknowledgement do not count: the
+/// [`TransactionPolicy`]'s do.
 #[derive(Debug, Default)]
 pub struct WriteGroup<'a> {
     /// Most groups have two: an edge, a transfer.
@@ -98,7 +100,8 @@ impl<'a> WriteGroup<'a> {
         }
     }
 
-    /// Does operations on one record, as [`Set::operate`]: a vector of them, or borrowed ones that outlive the call.
+    /// Does operations on one record, as [`Set::operate`]: a vector of them, or borrowed ones that
+    /// outlive the call.
     pub fn operate(
         &mut self,
         set: &'a Set,
@@ -130,8 +133,8 @@ impl<'a> WriteGroup<'a> {
         self.push(set, key.into(), policy, WriteAction::Delete);
     }
 
-    /// Refuses all the writes unless a record is as the policy demands: its existence action, generation and filter. Writes
-    /// nothing to this record.
+    /// Refuses all the writes unless a record is as the policy demands: its existence action,
+    /// generation and filter. Writes nothing to this record.
     pub fn check(&mut self, policy: &'a WritePolicy, set: &'a Set, key: impl Into<Key<'a>>) {
         self.push(set, key.into(), policy, WriteAction::Check);
     }
@@ -178,12 +181,13 @@ impl<'a> WriteGroup<'a> {
 }
 
 impl Namespace {
-    /// Writes several records that are known beforehand, all of them or none. `name` names the writes; nothing is done before
-    /// it returns. Returns a result for each write, in their order.
+    /// Writes several records that are known beforehand, all of them or none. `name` names the
+    /// writes; nothing is done before it returns. Returns a result for each write, in their order.
     ///
-    /// The form to choose where no record need be read first: it costs about half of [`Namespace::transaction`], and meets no
-    /// conflicts. All records are locked, each is looked up once, and their new versions become one group of the log.
-    /// It is serializable with transactions and with other groups, and all members have one [`Lsn`](crate::Lsn).
+    /// The form to choose where no record need be read first: it costs about half of
+    /// [`Namespace::transaction`], and meets no conflicts. All records are locked, each is looked
+    /// up once, and their new versions become one group of the log. It is serializable with
+    /// transactions and with other groups, and all members have one [`Lsn`](crate::Lsn).
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -212,9 +216,10 @@ impl Namespace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::WritesRefused`] with the reason for each write that its record, or its policy, refused; each reason names the
-    /// record. [`Error::KeyBusy`] and [`Error::Timeout`], with the record that was fought over; [`Error::TransactionLimit`],
-    /// [`Error::StopWrites`]. Nothing was written, unless [`Error::in_doubt`] says so.
+    /// [`Error::WritesRefused`] with the reason for each write that its record, or its policy,
+    /// refused; each reason names the record. [`Error::KeyBusy`] and [`Error::Timeout`], with the
+    /// record that was fought over; [`Error::TransactionLimit`], [`Error::StopWrites`]. Nothing was
+    /// written, unless [`Error::in_doubt`] says so.
     pub fn write_together<'a>(
         &self,
         name: impl FnOnce(&mut WriteGroup<'a>),
@@ -235,7 +240,8 @@ impl Namespace {
         let writes = group.named(name)?;
         self.tracked(|| {
             match self.core.write_known(policy, writes) {
-                // Records are deleted with their edges in a transaction, which finds their other ends.
+                // Records are deleted with their edges in a transaction, which finds their other
+                // ends.
                 Some(Err(Error::WritesRefused { reasons })) if reasons.iter().any(has_edges) => {}
                 Some(results) => return results,
                 None => {}
@@ -245,11 +251,13 @@ impl Namespace {
         })
     }
 
-    /// Writes several records as [`Namespace::write_together`] does, but only once for a token: for callers who do not know
-    /// whether an earlier attempt has arrived. `None`: these writes were made before under this token.
+    /// Writes several records as [`Namespace::write_together`] does, but only once for a token: for
+    /// callers who do not know whether an earlier attempt has arrived. `None`: these writes were
+    /// made before under this token.
     ///
     /// The token is written with the records, in the same transaction, and forgotten after
-    /// [`TransactionPolicy::token_time_to_live`]: a record of the set [`TOKEN_SET`], which counts as one of the transaction's.
+    /// [`TransactionPolicy::token_time_to_live`]: a record of the set [`TOKEN_SET`], which counts
+    /// as one of the transaction's.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -272,9 +280,10 @@ impl Namespace {
     /// ```
     ///
     /// # Errors
-    /// As for [`Namespace::write_together`] and [`Namespace::transaction`], and [`Error::Parameter`] for a token under which
-    /// other writes were made. Writes are compared as this build of the library shows them, so a program that was built anew
-    /// meanwhile may be refused.
+    /// As for [`Namespace::write_together`] and [`Namespace::transaction`], and
+    /// [`Error::Parameter`] for a token under which other writes were made. Writes are compared as
+    /// this build of the library shows them, so a program that was built anew meanwhile may be
+    /// refused.
     pub fn write_together_once<'a>(
         &self,
         policy: &TransactionPolicy,
@@ -307,10 +316,12 @@ impl Namespace {
 }
 
 impl Store {
-    /// Writes several records of the store's default namespace, all of them or none: see [`Namespace::write_together`].
+    /// Writes several records of the store's default namespace, all of them or none: see
+    /// [`Namespace::write_together`].
     ///
     /// # Errors
-    /// As for [`Namespace::write_together`], and [`Error::Parameter`] if no namespace is the default.
+    /// As for [`Namespace::write_together`], and [`Error::Parameter`] if no namespace is the
+    /// default.
     pub fn write_together<'a>(
         &self,
         name: impl FnOnce(&mut WriteGroup<'a>),

@@ -126,8 +126,8 @@ impl Operands {
     }
 }
 
-/// Defines functions that build operations. A row has a function, its operands in their order (`operands..`: any number of
-/// them), and the number of the operation.
+/// Defines functions that build operations. A row has a function, its operands in their order
+/// (`operands..`: any number of them), and the number of the operation.
 macro_rules! builders {
     () => {};
     ($(#[$doc:meta])* $name:ident(operands..) $code:ident; $($rest:tt)*) => {

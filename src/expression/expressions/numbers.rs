@@ -14,8 +14,8 @@ builders! {
     /// Multiplies the operands, all integers or all doubles.
     num_mul(operands..) MUL;
 
-    /// Divides the first by the product of all others; inverts a single operand. Integer division by 0
-    /// is unknown.
+    /// Divides the first by the product of all others; inverts a single operand. Integer division
+    /// by 0 is unknown.
     num_div(operands..) DIV;
 
     /// Raises a double to the power of another.
@@ -24,8 +24,8 @@ builders! {
     /// Returns the logarithm of a double to a base.
     num_log(value, base) LOG;
 
-    /// Returns the remainder of an integer division, with the sign of `value`. Unknown for a divisor of
-    /// 0.
+    /// Returns the remainder of an integer division, with the sign of `value`. Unknown for a
+    /// divisor of 0.
     num_mod(value, by) MOD;
 
     /// Returns the absolute value of a number.
@@ -37,8 +37,8 @@ builders! {
     /// Rounds a double up.
     num_ceil(value) CEIL;
 
-    /// Converts a double to an integer: drops the fraction, saturates at the integer range; NaN becomes
-    /// 0.
+    /// Converts a double to an integer: drops the fraction, saturates at the integer range; NaN
+    /// becomes 0.
     to_int(value) TO_INT;
 
     /// Converts an integer to a double.

@@ -26,8 +26,8 @@ builders! {
     /// Returns the unknown value. It fits where any type is expected.
     unknown() UNKNOWN;
 
-    /// Tests whether two values of one type are equal. Unknown for values without an order: sketches,
-    /// GeoJSON, and containers that hold a map not ordered by key.
+    /// Tests whether two values of one type are equal. Unknown for values without an order:
+    /// sketches, GeoJSON, and containers that hold a map not ordered by key.
     eq(a, b) EQ;
 
     /// Tests whether two values of one type differ.
@@ -83,8 +83,8 @@ builders! {
     /// Tests whether exactly one of two or more operands is true.
     xor(operands..) EXCLUSIVE;
 
-    /// Takes conditions and values in turn, then a default. Returns the value of the first condition
-    /// that is true.
+    /// Takes conditions and values in turn, then a default. Returns the value of the first
+    /// condition that is true.
     cond(operands..) COND;
 }
 

@@ -16,8 +16,8 @@ macro_rules! typed_bins {
 }
 
 typed_bins! {
-    /// Reads a bin that holds a truth value. Unknown if the bin is missing or of another type, as for
-    /// all bins.
+    /// Reads a bin that holds a truth value. Unknown if the bin is missing or of another type, as
+    /// for all bins.
     bool_bin Bool;
 
     /// Reads a bin that holds an integer.

@@ -31,7 +31,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
         })
     }
 
-    /// The keys that are there twice, in a relation in which records name their owners: the last owner is to list them.
+    /// The keys that are there twice, in a relation in which records name their owners: the last
+    /// owner is to list them.
     fn named_twice<'g>(&self, records: &[&'g ListedRecord<'_>]) -> HashSet<&'g Key<'g>> {
         let mut keys: Vec<&Key<'_>> = match self.owner_bin {
             Some(_) => records.iter().map(|record| &record.key).collect(),
@@ -49,8 +50,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
         let mut by_owner: Vec<&ListedRecord<'_>> = group.to_vec();
         by_owner.sort_by(|a, b| a.owner.cmp(&b.owner));
         let lists: Vec<_> = by_owner.chunk_by(|a, b| a.owner == b.owner).collect();
-        // A record that another list names is put by itself, which takes it off that list. One that is a child and a parent, too, is
-        // replaced before it lists its own children.
+        // A record that another list names is put by itself, which takes it off that list. One that
+        // is a child and a parent, too, is replaced before it lists its own children.
         let replaced = group.iter().map(|record| {
             KnownEdit::replace(&records, &record.key, &record.bins)
                 .if_there(self.is_of(&record.owner))
@@ -74,7 +75,8 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
                 }
                 let of_owners = group.iter().filter(|it| owners.contains(&it.owner));
                 keys.extend(of_owners.map(|record| &record.key));
-                // All versions of a key are in the next group or none, so that the last one stays the last.
+                // All versions of a key are in the next group or none, so that the last one stays
+                // the last.
                 return Ok(without(group, |record| keys.contains(&record.key)));
             }
             Err(error) => return Err(error),

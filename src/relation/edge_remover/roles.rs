@@ -15,8 +15,8 @@ use crate::relation::keys::{BATCH, element_of, pages_of_index};
 use crate::relation::side::RelationSide;
 use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, Value};
 
-/// An edge set and the records of edges: a graph that keeps further maps is a cluster's. It has no index by which the edges of a node
-/// are found here, and its handle deletes them.
+/// An edge set and the records of edges: a graph that keeps further maps is a cluster's. It has no
+/// index by which the edges of a node are found here, and its handle deletes them.
 const GUARDED_GRAPH_SIDES: usize = 2;
 
 /// The role of a record in a relation.
@@ -244,8 +244,8 @@ impl RelationRole<'_> {
         }
     }
 
-    /// Takes a record that is gone off the list of this one, where it may have been listed without being there. Returns whether
-    /// it was listed.
+    /// Takes a record that is gone off the list of this one, where it may have been listed without
+    /// being there. Returns whether it was listed.
     pub(super) fn strike<S: RecordStore>(&self, store: &S, gone: &Address) -> Result<bool> {
         let key = &self.record.key;
         match &self.kind {
@@ -292,7 +292,8 @@ impl RelationRole<'_> {
         }
     }
 
-    /// Returns whether other records, of which none is in `done`, lead to this one without its own bins saying so.
+    /// Returns whether other records, of which none is in `done`, lead to this one without its own
+    /// bins saying so.
     pub(super) fn is_referred_to<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
@@ -311,7 +312,8 @@ impl RelationRole<'_> {
         }
     }
 
-    /// Counts the edges that keep the record from being deleted. Of edges that an index finds, it counts one page.
+    /// Counts the edges that keep the record from being deleted. Of edges that an index finds, it
+    /// counts one page.
     pub(super) fn count<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
@@ -434,7 +436,8 @@ pub(in crate::relation) fn edges_of_node<S: RecordStore<Records: IndexedRecordSe
 }
 
 impl Listed<'_> {
-    /// Whether the records of keys, in their order, belong to the one that lists them. One batch, where they name their parents.
+    /// Whether the records of keys, in their order, belong to the one that lists them. One batch,
+    /// where they name their parents.
     fn which<S: RecordStore>(
         &self,
         store: &S,
@@ -455,8 +458,9 @@ impl Listed<'_> {
     }
 }
 
-/// Returns the name of the index that finds the children of a parent: the declared one. Where a handle of a cluster has declared
-/// the relation, there are two in its place, of integers and of texts. `None`: neither has this parent.
+/// Returns the name of the index that finds the children of a parent: the declared one. Where a
+/// handle of a cluster has declared the relation, there are two in its place, of integers and of
+/// texts. `None`: neither has this parent.
 fn index_of(
     guard: &RelationGuard<'_>,
     (children, bin): (&DeclaredSide, &str),
@@ -490,7 +494,8 @@ type IsEdge<'s> = dyn Fn(&Key<'_>, &Record) -> bool + 's;
 /// A search for records that lead to another one.
 struct RoleSearch<'s> {
     set: &'s str,
-    /// The indexes that find them, each with the value that they are found by. None: a scan finds them.
+    /// The indexes that find them, each with the value that they are found by. None: a scan finds
+    /// them.
     indexes: Vec<(String, Value)>,
     /// The bin that `is_edge` looks at.
     bin: Option<&'s str>,
@@ -515,8 +520,8 @@ impl<'s> RoleSearch<'s> {
         })
     }
 
-    /// Returns the keys of at most `limit` records. An index has committed records: returns the ones that still lead
-    /// here, and the ones that a transaction has written besides.
+    /// Returns the keys of at most `limit` records. An index has committed records: returns the
+    /// ones that still lead here, and the ones that a transaction has written besides.
     fn run<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,

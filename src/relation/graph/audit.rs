@@ -10,10 +10,11 @@ use crate::relation::keys::{REMOVED, keys_in};
 use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
-    /// Looks at every edge and every edge set, and repairs faults if asked to: the edges decide the content of edge sets, and on
-    /// a cluster that of the other maps at their ends. Edges from or to a node that is not there are reported, and removed.
-    /// `observe` is called after each edge and each node, and may stop it. Two scans, four on a cluster; two reads, two or more
-    /// on a cluster, and one batch of two an edge; one batch for 512 entries.
+    /// Looks at every edge and every edge set, and repairs faults if asked to: the edges decide the
+    /// content of edge sets, and on a cluster that of the other maps at their ends. Edges from or
+    /// to a node that is not there are reported, and removed. `observe` is called after each edge
+    /// and each node, and may stop it. Two scans, four on a cluster; two reads, two or more on a
+    /// cluster, and one batch of two an edge; one batch for 512 entries.
     ///
     /// # Errors
     /// [`Error::Relation`](crate::Error::Relation) around what a read or a repair may fail with.

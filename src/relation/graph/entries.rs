@@ -132,15 +132,17 @@ impl Edge<'_> {
         read_one(&records, &self.key, Some(&bins))
     }
 
-    /// The entries that the edge should have, by its record as it is now; none if it has no record. One read.
+    /// The entries that the edge should have, by its record as it is now; none if it has no record.
+    /// One read.
     pub(super) fn present_entries<S: RecordStore>(&self, store: &S) -> Result<Vec<EdgeEntry>> {
         let found = self.read(store)?;
         Ok(found.map_or_else(Vec::new, |record| self.entries_of(&record)))
     }
 
-    /// Writes or deletes the edge's record by `change`, which gets its present entries, and a policy that refuses the write if
-    /// another writer has changed them since. Then it is called again: entries of unseen sort keys would stay. In a transaction no
-    /// other writer comes between. Returns whether the record was there, and its entries.
+    /// Writes or deletes the edge's record by `change`, which gets its present entries, and a
+    /// policy that refuses the write if another writer has changed them since. Then it is called
+    /// again: entries of unseen sort keys would stay. In a transaction no other writer comes
+    /// between. Returns whether the record was there, and its entries.
     ///
     /// # Errors
     /// [`Error::Conflict`] if others were first in every attempt.
@@ -181,8 +183,8 @@ impl Edge<'_> {
         })
     }
 
-    /// The condition that the record has the sort keys of this version. Generations alone begin anew where an edge is removed
-    /// and added again.
+    /// The condition that the record has the sort keys of this version. Generations alone begin
+    /// anew where an edge is removed and added again.
     fn has_sort_keys_of(&self, record: &Record) -> Option<Expression> {
         let sort_keys = (0..self.edge_type.sort_keys()).filter_map(|at| {
             let bin = sort_bin(at);
@@ -198,7 +200,8 @@ impl Edge<'_> {
 /// How often a change of an edge is made again because another writer was first.
 const CHANGES_MAX: u32 = 64;
 
-/// Ends a sort key in the key of an entry. It is less than all text that may follow, so shorter sort keys come first.
+/// Ends a sort key in the key of an entry. It is less than all text that may follow, so shorter
+/// sort keys come first.
 const END_OF_SORT_KEY: &str = "\0\0";
 
 /// What the keys of entries begin with by which the edges of a type with a sort key are found.
@@ -297,7 +300,8 @@ impl Schema {
     }
 }
 
-/// The keys of incoming entries of one type, by sort keys: from the first one to the bound behind the last.
+/// The keys of incoming entries of one type, by sort keys: from the first one to the bound behind
+/// the last.
 pub(super) struct IncomingRange<'q> {
     pub(super) edge_type: &'q str,
     /// Which sort key.

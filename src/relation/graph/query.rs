@@ -17,7 +17,8 @@ use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStor
 /// How many edges of a node with a sharded edge set are shown.
 const SHARDED_EDGES_SHOWN: usize = 1_000;
 
-/// A query for the edges of one type that lead to a node, in the order of a sort key. From [`Graph::query`](super::Graph::query).
+/// A query for the edges of one type that lead to a node, in the order of a sort key. From
+/// [`Graph::query`](super::Graph::query).
 #[derive(Clone, Debug)]
 #[must_use = "a query does nothing before it is asked for sources or nodes"]
 pub struct EdgeQuery<'g, S> {
@@ -31,8 +32,8 @@ pub struct EdgeQuery<'g, S> {
     after: Option<Box<str>>,
 }
 
-/// A query for the edges that begin at a node, by type and then by the nodes that they lead to. From
-/// [`Graph::edges`](super::Graph::edges).
+/// A query for the edges that begin at a node, by type and then by the nodes that they lead to.
+/// From [`Graph::edges`](super::Graph::edges).
 #[derive(Clone, Debug)]
 #[must_use = "a query does nothing before it is asked for a page"]
 pub struct EdgesQuery<'g, S> {
@@ -51,7 +52,8 @@ pub struct GraphNode {
     pub id: NodeId,
     /// The record of the node.
     pub record: Record,
-    /// The edges that begin at it, without omitted types; of an edge set that is sharded the first 1,000.
+    /// The edges that begin at it, without omitted types; of an edge set that is sharded the first
+    /// 1,000.
     pub edges: Vec<NodeEdge>,
     /// Whether it has more of them: [`Graph::edges`](super::Graph::edges) lists all, page by page.
     pub has_more_edges: bool,
@@ -123,9 +125,9 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         self
     }
 
-    /// Only edges with this sort key or a greater one: `400-` finds `400-CONTRIBUTOR` and `500-LEAD`. Narrows the range of
-    /// [`EdgeQuery::equal`], [`EdgeQuery::begins_with`], [`EdgeQuery::between`] and [`EdgeQuery::less_than`], if one is asked
-    /// for.
+    /// Only edges with this sort key or a greater one: `400-` finds `400-CONTRIBUTOR` and
+    /// `500-LEAD`. Narrows the range of [`EdgeQuery::equal`], [`EdgeQuery::begins_with`],
+    /// [`EdgeQuery::between`] and [`EdgeQuery::less_than`], if one is asked for.
     pub fn at_least(mut self, sort_key: &str) -> Self {
         if value_of(self.range.0.as_ref()).is_none_or(|first| first.as_str() < Some(sort_key)) {
             self.range.0 = Bound::Included(sort_key.into());
@@ -153,7 +155,8 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         self
     }
 
-    /// Returns the nodes that the edges begin at, by their ids, and the token of the next page. One query.
+    /// Returns the nodes that the edges begin at, by their ids, and the token of the next page. One
+    /// query.
     ///
     /// # Errors
     /// [`Error::Relation`](crate::Error::Relation) around the errors of a query.
@@ -241,9 +244,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         there.collect()
     }
 
-    /// Returns the nodes that the edges begin at, and the nodes of these types that their own edges lead to: a list of goals with
-    /// their leads and teams. One query and two batches, for any number of nodes; of nodes with a sharded edge set a batch
-    /// for each 512 of the edges that lead to these types.
+    /// Returns the nodes that the edges begin at, and the nodes of these types that their own edges
+    /// lead to: a list of goals with their leads and teams. One query and two batches, for any
+    /// number of nodes; of nodes with a sharded edge set a batch for each 512 of the edges that
+    /// lead to these types.
     ///
     /// # Errors
     /// As for [`EdgeQuery::sources`].
@@ -354,7 +358,8 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
         self
     }
 
-    /// Returns the edges, omitted types included, and the token of the next page. One query and one batch.
+    /// Returns the edges, omitted types included, and the token of the next page. One query and one
+    /// batch.
     ///
     /// # Errors
     /// [`Error::Relation`](crate::Error::Relation) around the errors of a query.
@@ -438,7 +443,8 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
     }
 }
 
-/// Cuts a page off entries of which there may be more, and returns the token of the next one; `None`: there is no more.
+/// Cuts a page off entries of which there may be more, and returns the token of the next one;
+/// `None`: there is no more.
 fn cut_page(entries: &mut Vec<(Value, Value)>, limit: usize) -> Option<String> {
     let is_last = entries.len() <= limit;
     entries.truncate(limit);
@@ -447,8 +453,8 @@ fn cut_page(entries: &mut Vec<(Value, Value)>, limit: usize) -> Option<String> {
 }
 
 impl Schema {
-    /// Returns entries of a map of a node, from a key on, or behind the last one of the page before, up to an end: one more than
-    /// `limit`, if there are more.
+    /// Returns entries of a map of a node, from a key on, or behind the last one of the page
+    /// before, up to an end: one more than `limit`, if there are more.
     fn entries_between<S: RecordStore>(
         &self,
         store: &S,

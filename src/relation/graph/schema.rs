@@ -92,8 +92,9 @@ impl EdgeType {
         }
     }
 
-    /// Adds a sort key, which is derived from the attributes of an edge. The first one is also in the edge set. An edge for
-    /// which there is none sorts as the empty text. An edge has the sort keys that its type had when it was linked last.
+    /// Adds a sort key, which is derived from the attributes of an edge. The first one is also in
+    /// the edge set. An edge for which there is none sorts as the empty text. An edge has the sort
+    /// keys that its type had when it was linked last.
     #[must_use]
     pub fn sort_key(
         mut self,
@@ -103,8 +104,9 @@ impl EdgeType {
         self
     }
 
-    /// Adds a sort key by the rank of an attribute's value: `500-LEAD`, `400-CONTRIBUTOR`, so that a query for at least `400-`
-    /// finds both. Each rank has as many digits as the greatest, and three at least.
+    /// Adds a sort key by the rank of an attribute's value: `500-LEAD`, `400-CONTRIBUTOR`, so that
+    /// a query for at least `400-` finds both. Each rank has as many digits as the greatest, and
+    /// three at least.
     #[must_use]
     pub fn ranked_by<'r>(
         self,
@@ -125,7 +127,8 @@ impl EdgeType {
         })
     }
 
-    /// Leaves edges of this type out of edge sets: for types of which a node may have thousands that are not shown with it.
+    /// Leaves edges of this type out of edge sets: for types of which a node may have thousands
+    /// that are not shown with it.
     #[must_use]
     pub const fn omitted(mut self) -> Self {
         self.omitted = true;
@@ -186,7 +189,8 @@ pub(super) enum EdgeMap {
     EdgeSet,
     /// The omitted types, by the node where edges begin. Where the store has no ordered indexes.
     Omitted,
-    /// All types, by the node that edges lead to, in the order of their sort keys. Where the store has no ordered indexes.
+    /// All types, by the node that edges lead to, in the order of their sort keys. Where the store
+    /// has no ordered indexes.
     Incoming,
 }
 
@@ -307,7 +311,8 @@ impl Schema {
         parsed.ok_or_else(|| self.foreign(&text.into()))
     }
 
-    /// The keys in an edge set of edges of this type to nodes of a type: from the first one to the bound behind the last.
+    /// The keys in an edge set of edges of this type to nodes of a type: from the first one to the
+    /// bound behind the last.
     pub(super) fn targets_of_type(&self, edge_type: &EdgeType, kind: &str) -> (Value, Value) {
         let from = format!("{}-{kind}", edge_type.name);
         // Types have no hyphen, and the sign behind it is a full stop.

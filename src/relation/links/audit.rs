@@ -9,13 +9,13 @@ use crate::shard::pages;
 use crate::{RecordStore, Result};
 
 impl<S: RecordStore> Links<S> {
-    /// Looks at the links of all records of these sets, and repairs faults if asked to: where a declared link back is
-    /// missing it is added, and links to records that are not there are removed. `observe` is called after each record, and may stop
-    /// it.
+    /// Looks at the links of all records of these sets, and repairs faults if asked to: where a
+    /// declared link back is missing it is added, and links to records that are not there are
+    /// removed. `observe` is called after each record, and may stop it.
     ///
-    /// Others may write meanwhile: a link that is being written may be reported, and is looked at again before it is changed. A
-    /// scan of each set, one read and one batch a set for 512 links, and one read for each link that should have one back; memory
-    /// for the keys of one set.
+    /// Others may write meanwhile: a link that is being written may be reported, and is looked at
+    /// again before it is changed. A scan of each set, one read and one batch a set for 512 links,
+    /// and one read for each link that should have one back; memory for the keys of one set.
     ///
     /// # Errors
     /// [`Error::Relation`](crate::Error::Relation) around what a read or a repair may fail with;

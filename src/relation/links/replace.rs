@@ -11,9 +11,9 @@ impl<S: RecordStore> Links<S> {
     /// removed links led to; none if nothing was replaced.
     ///
     /// One transaction on a [`Store`](crate::Store): a read, and a write or two for each link that
-    /// is removed or added. Where that is more than a transaction takes (some 4,000 links with a link
-    /// back), and elsewhere, the new link is added before others are removed, each by itself, so a
-    /// process that dies in between leaves too many, never none; the same call removes them.
+    /// is removed or added. Where that is more than a transaction takes (some 4,000 links with a
+    /// link back), and elsewhere, the new link is added before others are removed, each by itself,
+    /// so a process that dies in between leaves too many, never none; the same call removes them.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -32,8 +32,8 @@ impl<S: RecordStore> Links<S> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Links::link`]; within a transaction of the caller's, [`Error::TransactionLimit`] for
-    /// more links than it takes.
+    /// As for [`Links::link`]; within a transaction of the caller's, [`Error::TransactionLimit`]
+    /// for more links than it takes.
     pub fn set(&self, from: &Address, tag: &str, to: &Address) -> Result<Vec<Address>> {
         self.ensure_declared(from, tag, to)?;
         let is_too_large = |error: &Error| match error {

@@ -37,7 +37,8 @@ impl WalkStep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkWalk {
-    /// The records of each step that keeps them, each once, in the order of sets and keys; of the others none.
+    /// The records of each step that keeps them, each once, in the order of sets and keys; of the
+    /// others none.
     pub steps: Vec<Vec<Address>>,
     /// Whether all links were followed; false: the walk has ended at [`Links::records_max`].
     pub complete: bool,
@@ -52,8 +53,9 @@ impl LinkWalk {
 }
 
 impl<S: RecordStore> Links<S> {
-    /// Follows links from these records, step by step. A record is followed once a step, by however many links it was reached,
-    /// so circles cost nothing more. One batch a step for each set of its records.
+    /// Follows links from these records, step by step. A record is followed once a step, by however
+    /// many links it was reached, so circles cost nothing more. One batch a step for each set of
+    /// its records.
     ///
     /// # Errors
     /// As for [`Links::link`].

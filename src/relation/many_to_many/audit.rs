@@ -9,11 +9,13 @@ use crate::relation::side::SideEdge;
 use crate::{Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
-    /// Looks at every edge from both sides, and repairs faults if asked to: the source decides, and keys of
-    /// records that are not there are removed. `observe` is called after each record, and may stop it.
+    /// Looks at every edge from both sides, and repairs faults if asked to: the source decides, and
+    /// keys of records that are not there are removed. `observe` is called after each record, and
+    /// may stop it.
     ///
-    /// Others may write meanwhile: an edge that is being written may be reported, and is looked at again before it is changed.
-    /// One scan of each set, one batch for 512 edges, memory for the keys of one set.
+    /// Others may write meanwhile: an edge that is being written may be reported, and is looked at
+    /// again before it is changed. One scan of each set, one batch for 512 edges, memory for the
+    /// keys of one set.
     ///
     /// # Errors
     /// [`Error::Relation`](crate::Error::Relation), around what a read or a repair may fail with.
@@ -43,7 +45,8 @@ impl<S: RecordStore> ManyToMany<S> {
         })
     }
 
-    /// Returns the faults of these edges of a record. Attributes are compared from the source's side alone.
+    /// Returns the faults of these edges of a record. Attributes are compared from the source's
+    /// side alone.
     fn faults_of(
         &self,
         owner: &Key<'static>,

@@ -23,9 +23,9 @@ impl<S: RecordStore> ManyToMany<S> {
     /// 100,000 edges, and some 85 MB of memory. Where that is too long for other writers, give each
     /// call fewer edges.
     ///
-    /// Edges that both ends have are not written again: a call with the same edges goes on after a stop, an error or the end of
-    /// the process. Edges of records that are sharded are linked one by one, as all are where the store has no groups, as a
-    /// cluster or a transaction.
+    /// Edges that both ends have are not written again: a call with the same edges goes on after a
+    /// stop, an error or the end of the process. Edges of records that are sharded are linked one
+    /// by one, as all are where the store has no groups, as a cluster or a transaction.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -43,7 +43,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// ```
     ///
     /// # Errors
-    /// As for [`ManyToMany::link`], with the record. Earlier batches stay, and of the failing one edges with both their ends.
+    /// As for [`ManyToMany::link`], with the record. Earlier batches stay, and of the failing one
+    /// edges with both their ends.
     pub fn link_all<'k, A: Into<Key<'k>>, B: Into<Key<'k>>>(
         &self,
         edges: impl IntoIterator<Item = (A, B)>,
@@ -60,8 +61,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// in a batch, the last attributes count.
     ///
     /// # Errors
-    /// As for [`ManyToMany::link_all`]; [`Error::Parameter`](crate::Error::Parameter) for a relation without attributes;
-    /// [`Error::Serde`](crate::Error::Serde).
+    /// As for [`ManyToMany::link_all`]; [`Error::Parameter`](crate::Error::Parameter) for a
+    /// relation without attributes; [`Error::Serde`](crate::Error::Serde).
     pub fn link_all_with<'k, A: Into<Key<'k>>, B: Into<Key<'k>>, T: Serialize>(
         &self,
         edges: impl IntoIterator<Item = (A, B, T)>,
@@ -78,11 +79,12 @@ impl<S: RecordStore> ManyToMany<S> {
         self.link_batches(edges, observe)
     }
 
-    /// Adds edges without attributes, all of them or none, and returns how many are new: as [`ManyToMany::link`] for each of them
-    /// within one transaction, at about a third of the cost, since each record is read, locked and written once.
+    /// Adds edges without attributes, all of them or none, and returns how many are new: as
+    /// [`ManyToMany::link`] for each of them within one transaction, at about a third of the cost,
+    /// since each record is read, locked and written once.
     ///
-    /// For edges that belong together: the new versions of their records may take 32 MiB, and where a record is sharded or has one
-    /// of the edges, they are 4,096 records at most.
+    /// For edges that belong together: the new versions of their records may take 32 MiB, and where
+    /// a record is sharded or has one of the edges, they are 4,096 records at most.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -96,7 +98,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// ```
     ///
     /// # Errors
-    /// As for [`ManyToMany::link`], and [`Error::TransactionLimit`](crate::Error::TransactionLimit) for too many.
+    /// As for [`ManyToMany::link`], and [`Error::TransactionLimit`](crate::Error::TransactionLimit)
+    /// for too many.
     pub fn link_together<'k, A: Into<Key<'k>>, B: Into<Key<'k>>>(
         &self,
         edges: impl IntoIterator<Item = (A, B)>,

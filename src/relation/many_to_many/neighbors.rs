@@ -12,10 +12,11 @@ use crate::relation::side_reader::SideReader;
 use crate::shard::{ElementSortKey, in_pages};
 use crate::{Key, RecordStore, Result, Value};
 
-/// The targets of a source, or the sources of a target, in the order of their keys: [`ManyToMany::targets`],
-/// [`ManyToMany::sources`].
+/// The targets of a source, or the sources of a target, in the order of their keys:
+/// [`ManyToMany::targets`], [`ManyToMany::sources`].
 ///
-/// Pages by position suit a user who turns pages; pages after a key stay good while others add and remove edges.
+/// Pages by position suit a user who turns pages; pages after a key stay good while others add and
+/// remove edges.
 ///
 /// [`ManyToMany::targets`]: super::ManyToMany::targets
 /// [`ManyToMany::sources`]: super::ManyToMany::sources
@@ -71,7 +72,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         Ok(page.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Returns the first `limit` keys that are greater than `after` (`None`: the first of all). One read.
+    /// Returns the first `limit` keys that are greater than `after` (`None`: the first of all). One
+    /// read.
     ///
     /// # Errors
     /// As for [`Neighbors::len`].
@@ -80,7 +82,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         Ok(page.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Returns the first `limit` keys that are greater than `after`, each with the attributes of its edge. One read.
+    /// Returns the first `limit` keys that are greater than `after`, each with the attributes of
+    /// its edge. One read.
     ///
     /// # Errors
     /// As for [`Neighbors::len`].
@@ -92,7 +95,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         self.read_side(|side| side.page_after(&self.owner, after, limit))
     }
 
-    /// Returns at most `limit` records from this position on, with the attributes of their edges. One read and one batch.
+    /// Returns at most `limit` records from this position on, with the attributes of their edges.
+    /// One read and one batch.
     ///
     /// # Errors
     /// As for [`Neighbors::len`].
@@ -101,8 +105,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         self.read(page, None)
     }
 
-    /// Returns the first `limit` records with keys greater than `after`, with the wanted bins that they have (`None`:
-    /// all). One read and one batch.
+    /// Returns the first `limit` records with keys greater than `after`, with the wanted bins that
+    /// they have (`None`: all). One read and one batch.
     ///
     /// # Errors
     /// As for [`Neighbors::len`].
@@ -122,9 +126,9 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         self.relation.edges.named(other, related)
     }
 
-    /// Returns the first `limit` keys greater than `after` that are among these neighbors and among `other`'s: common
-    /// friends, or, given targets and sources of one record, the ones that follow back. One read of each for 512 keys, and no more
-    /// keys in memory.
+    /// Returns the first `limit` keys greater than `after` that are among these neighbors and among
+    /// `other`'s: common friends, or, given targets and sources of one record, the ones that follow
+    /// back. One read of each for 512 keys, and no more keys in memory.
     ///
     /// # Errors
     /// As for [`Neighbors::len`].
@@ -156,8 +160,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         Ok(common)
     }
 
-    /// Returns the `limit` edges with the greatest attributes, the greatest first: the latest, where the attribute is a time.
-    /// One read for 512 edges; memory for `limit` of them.
+    /// Returns the `limit` edges with the greatest attributes, the greatest first: the latest,
+    /// where the attribute is a time. One read for 512 edges; memory for `limit` of them.
     ///
     /// # Errors
     /// As for [`Neighbors::len`].
@@ -186,7 +190,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         &self.owner
     }
 
-    /// Returns the first `limit` neighbors, in the same direction, of each of these records. One batch.
+    /// Returns the first `limit` neighbors, in the same direction, of each of these records. One
+    /// batch.
     pub(in crate::relation) fn of_each(
         &self,
         owners: &[Key<'static>],
@@ -195,7 +200,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         self.read_side(|side| side.first_keys_of_each(owners, limit))
     }
 
-    /// Returns all keys, read in batches: an edge that is added or removed meanwhile may be seen or not. Ends after an error.
+    /// Returns all keys, read in batches: an edge that is added or removed meanwhile may be seen or
+    /// not. Ends after an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<Key<'static>>> + '_ {
         self.keys_after(None)
     }

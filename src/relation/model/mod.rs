@@ -1,11 +1,13 @@
-//! Everything at once beside a naive model: handles of four relations on one set, plain writes, replaces and deletes, times to live,
-//! collections that are sharded and brought back, transactions and groups, secondary indexes, pages, counts, scans and
-//! audits, over a disk that is closed, killed and loses power.
+//! Everything at once beside a naive model: handles of four relations on one set, plain writes,
+//! replaces and deletes, times to live, collections that are sharded and brought back, transactions
+//! and groups, secondary indexes, pages, counts, scans and audits, over a disk that is closed,
+//! killed and loses power.
 //!
-//! A seed is a program. `SPIKELET_LONG=1` runs 10,000 seeds, `SPIKELET_SEED=n` runs one and prints its steps,
-//! `SPIKELET_SEED=n..m` runs a part of them.
+//! A seed is a program. `SPIKELET_LONG=1` runs 10,000 seeds, `SPIKELET_SEED=n` runs one and prints
+//! its steps, `SPIKELET_SEED=n..m` runs a part of them.
 //!
-//! * `naive`: the model. `store`: the store with the handles, and the same edits. `look`: compares the faces of the store.
+//! * `naive`: the model. `store`: the store with the handles, and the same edits. `look`: compares
+//!   the faces of the store.
 
 mod look;
 mod naive;
@@ -284,7 +286,8 @@ impl ModelRun {
         found.is_some_and(|record| record.get(SUBKEYS).is_some())
     }
 
-    /// Whether the tags of a person, which belong to no relation, are sharded, and whether they are on their way there or back.
+    /// Whether the tags of a person, which belong to no relation, are sharded, and whether they are
+    /// on their way there or back.
     fn tags_of(&self, key: i64) -> (bool, bool) {
         let tags = self.subject.handles().list(key, "tags");
         let state = tags.shards().state().unwrap();

@@ -57,7 +57,8 @@ pub(super) struct NaiveWorld {
 }
 
 impl Naive {
-    /// Returns whether a person has edges that keep its record from being deleted, unless the rule is another.
+    /// Returns whether a person has edges that keep its record from being deleted, unless the rule
+    /// is another.
     pub(super) fn has_edges(&self, person: i64) -> bool {
         self.follows.iter().any(|(a, b)| [a, b].contains(&&person))
             || self.links.iter().any(|(from, ..)| *from == person)
@@ -179,8 +180,8 @@ impl NaiveWorld {
         if let Edit::Put(person, _, Some(seconds)) = edit {
             self.last_seconds.insert(person, self.second + seconds);
         } else {
-            // A write without a time to live takes the namespace's, and the record never expires: the removal of an
-            // absent tag, which changes nothing else, is such a write, too.
+            // A write without a time to live takes the namespace's, and the record never expires:
+            // the removal of an absent tag, which changes nothing else, is such a write, too.
             if let Some(person) = edit.plainly_written() {
                 self.last_seconds.remove(&person);
             }
@@ -188,9 +189,9 @@ impl NaiveWorld {
         changed
     }
 
-    /// Whether an edit is left out. Expiry asks no relation, so that a record with edges leaves them at their other ends: here
-    /// none of them expires. Nor does the delete of an absent record ask any: the model does not know whether an empty record
-    /// is left to which children refer.
+    /// Whether an edit is left out. Expiry asks no relation, so that a record with edges leaves
+    /// them at their other ends: here none of them expires. Nor does the delete of an absent record
+    /// ask any: the model does not know whether an empty record is left to which children refer.
     pub(super) fn is_unsettled(&self, edit: Edit) -> bool {
         let expires = |person: &i64| self.last_seconds.contains_key(person);
         match edit {

@@ -9,9 +9,11 @@ use crate::relation::within::within;
 use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
-    /// Looks at the children of all parents: keys without a record are removed if asked to, children that name a parent which
-    /// does not list them are listed, and children in both layouts are moved to the present one. `observe` is called after each
-    /// record, and may stop it. Where children of a key list name their parents, one more scan, and memory for their keys.
+    /// Looks at the children of all parents: keys without a record are removed if asked to,
+    /// children that name a parent which does not list them are listed, and children in both
+    /// layouts are moved to the present one. `observe` is called after each record, and may stop
+    /// it. Where children of a key list name their parents, one more scan, and memory for their
+    /// keys.
     ///
     /// # Errors
     /// As for [`OneToMany::move_children`].

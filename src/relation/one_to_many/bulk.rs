@@ -14,9 +14,11 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// after each batch, and may stop the call. Returns the final progress; of the layouts, key
     /// lists alone count new children.
     ///
-    /// A batch of up to 100,000 children, or 16 MiB of keys and values, is one group of writes in a key list: each parent's list is
-    /// written once a batch. All its records are locked meanwhile. In the other layouts, while children are moved between
-    /// layouts, and where a list is sharded, each child is put by itself, as one that comes twice is. A call with the same children goes on after a stop, an error or the end of the process.
+    /// A batch of up to 100,000 children, or 16 MiB of keys and values, is one group of writes in a
+    /// key list: each parent's list is written once a batch. All its records are locked meanwhile.
+    /// In the other layouts, while children are moved between layouts, and where a list is sharded,
+    /// each child is put by itself, as one that comes twice is. A call with the same children goes
+    /// on after a stop, an error or the end of the process.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {

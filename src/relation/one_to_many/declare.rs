@@ -8,14 +8,16 @@ use crate::engine::declaration::{RelationDeclaration, RelationKind};
 use crate::{Error, IndexedRecordSet, Namespace, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
-    /// Declares the relation in the store: the store keeps its bins, and deletes parents as [`OneToMany::on_delete`] says. The first
-    /// write of a handle does so by itself; this call also changes the rule that was declared before. One read, and one write if the
-    /// relation, its layout or its rule is new.
+    /// Declares the relation in the store: the store keeps its bins, and deletes parents as
+    /// [`OneToMany::on_delete`] says. The first write of a handle does so by itself; this call also
+    /// changes the rule that was declared before. One read, and one write if the relation, its
+    /// layout or its rule is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name, for [`OnDelete::Detach`], and if it was declared in another layout from which this handle
-    /// does not move the children ([`OneToMany::moving_from`]): it would not find them. After
-    /// [`OneToMany::move_children`] has moved all of them, a handle without it is declared. The errors of a write.
+    /// [`Error::Parameter`] if another relation has this name, for [`OnDelete::Detach`], and if it
+    /// was declared in another layout from which this handle does not move the children
+    /// ([`OneToMany::moving_from`]): it would not find them. After [`OneToMany::move_children`] has
+    /// moved all of them, a handle without it is declared. The errors of a write.
     pub fn declare(&self) -> Result<()> {
         self.declare_in(&self.store, true).map(drop)
     }
@@ -46,8 +48,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         })
     }
 
-    /// Checks the layout that was declared. Returns whether this handle is the first that moves children out of it; otherwise takes
-    /// over which layout children are moved from.
+    /// Checks the layout that was declared. Returns whether this handle is the first that moves
+    /// children out of it; otherwise takes over which layout children are moved from.
     fn begins_to_move(
         &self,
         known: &RelationDeclaration,

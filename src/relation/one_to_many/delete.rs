@@ -14,13 +14,13 @@ use crate::relation::unguarded::Unguarded;
 use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
-    /// Deletes a parent and, as declared here, its children: [`OnDelete::Cascade`] removes them, [`OnDelete::Restrict`] refuses
-    /// while there are any. Returns whether it was deleted; false: `observe` has stopped it between two children. The same call
-    /// goes on with the rest.
+    /// Deletes a parent and, as declared here, its children: [`OnDelete::Cascade`] removes them,
+    /// [`OnDelete::Restrict`] refuses while there are any. Returns whether it was deleted; false:
+    /// `observe` has stopped it between two children. The same call goes on with the rest.
     ///
     /// # Errors
-    /// [`Error::HasEdges`] for children in the way; [`Error::Parameter`] for [`OnDelete::Detach`], after which nothing would
-    /// lead to the children; else as for [`OneToMany::remove`].
+    /// [`Error::HasEdges`] for children in the way; [`Error::Parameter`] for [`OnDelete::Detach`],
+    /// after which nothing would lead to the children; else as for [`OneToMany::remove`].
     pub fn delete_with_edges<'p>(
         &self,
         parent: impl Into<Key<'p>>,

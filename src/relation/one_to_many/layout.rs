@@ -21,7 +21,8 @@ pub enum Layout {
         /// The bin of the parent.
         bin: Box<str>,
     },
-    /// Each child is a record that has its parent's key in this bin; a secondary index finds the children.
+    /// Each child is a record that has its parent's key in this bin; a secondary index finds the
+    /// children.
     Reference {
         /// The bin of the child.
         bin: Box<str>,
@@ -114,8 +115,9 @@ pub struct LayoutAdvice {
     pub child_bytes: u64,
 }
 
-/// Returns the layout for this many children a parent, of this size in bytes: by the rule `count * bytes`, which is to stay
-/// below 128 KiB for children in their parent, and by a count of some hundreds for a list of their keys.
+/// Returns the layout for this many children a parent, of this size in bytes: by the rule
+/// `count * bytes`, which is to stay below 128 KiB for children in their parent, and by a count of
+/// some hundreds for a list of their keys.
 ///
 /// ```
 /// use spikelet::relation::{LayoutKind, suggest_layout};

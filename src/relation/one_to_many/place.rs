@@ -23,7 +23,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct ChildPlace {
     pub(super) layout: Layout,
-    /// The children that are records, and the collection in their parent; that of a reference is never asked for.
+    /// The children that are records, and the collection in their parent; that of a reference is
+    /// never asked for.
     pub(super) listed: ListedRecords,
     /// The bin in which the other layout of a move names the parent.
     pub(super) hidden: Option<Box<str>>,
@@ -147,8 +148,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         Ok(())
     }
 
-    /// Moves a child from here to the place of another layout. It is there twice for a moment, never nowhere: what dies in
-    /// between is repeated. Returns whether there was one.
+    /// Moves a child from here to the place of another layout. It is there twice for a moment,
+    /// never nowhere: what dies in between is repeated. Returns whether there was one.
     pub(super) fn move_to(
         &self,
         to: &ChildPlace,
@@ -213,8 +214,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         Ok(!names_alike && self.get(parent, child)?.is_some())
     }
 
-    /// Takes a child that is kept as a record in `current` now off the lists of these parents, and the parent's key out of it where
-    /// this layout has that in a bin of its own.
+    /// Takes a child that is kept as a record in `current` now off the lists of these parents, and
+    /// the parent's key out of it where this layout has that in a bin of its own.
     pub(super) fn leave(
         &self,
         parents: [Option<&Key<'_>>; 2],
@@ -233,8 +234,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         Ok(())
     }
 
-    /// Changes the bin in which a child names its parent; others, and its time to live, stay. Returns false if there is no child, or
-    /// the condition does not hold.
+    /// Changes the bin in which a child names its parent; others, and its time to live, stay.
+    /// Returns false if there is no child, or the condition does not hold.
     pub(super) fn name_parent(
         &self,
         child: &Key<'_>,
@@ -269,7 +270,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         let named = self.parent_bin_of_child().and_then(|bin| record.get(bin));
         let is_child = match named {
             Some(named) => named == element_of(parent),
-            // It names none, and is listed: it was put before children named their parents, or past the relation.
+            // It names none, and is listed: it was put before children named their parents, or past
+            // the relation.
             None => {
                 self.layout.is_key_list()
                     && self.listed.is_listed_by(&record, parent)
@@ -328,7 +330,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         Ok(parents.into_iter().collect())
     }
 
-    /// Shows each child that names a parent in this bin to `each`, behind the parent's key. One scan.
+    /// Shows each child that names a parent in this bin to `each`, behind the parent's key. One
+    /// scan.
     ///
     /// # Errors
     /// The errors of a scan; [`Error::Parameter`], after it, for a value that is not a key.
@@ -349,7 +352,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
 }
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Within<'_, ChildPlace, S> {
-    /// Returns a page of the children of a parent. A token is the last key of the page before, or the cursor of an index.
+    /// Returns a page of the children of a parent. A token is the last key of the page before, or
+    /// the cursor of an index.
     pub(super) fn page(
         &self,
         parent: &Key<'_>,

@@ -68,8 +68,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
 }
 
 impl<S: RecordStore> Within<'_, ChildPlace, S> {
-    /// Lists a child at its new parent, writes the parent's key into this bin of the child, and takes it off the old parent's
-    /// list. Returns the old parent.
+    /// Lists a child at its new parent, writes the parent's key into this bin of the child, and
+    /// takes it off the old parent's list. Returns the old parent.
     fn set_parent(
         &self,
         bin: &str,

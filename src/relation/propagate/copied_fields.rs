@@ -9,7 +9,8 @@ use crate::relation::reference_path::COLLECTION_FORMS;
 use crate::relation::within::Within;
 use crate::{Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
-/// How many rounds more than it has copies a record that refers to itself may take, since others may write it meanwhile.
+/// How many rounds more than it has copies a record that refers to itself may take, since others
+/// may write it meanwhile.
 const ROUNDS_BESIDE_WRITERS: usize = 64;
 
 /// The fields that are copied, and their places.
@@ -162,8 +163,8 @@ impl<S: RecordStore> Within<'_, CopiedFields, S> {
         self.refresh(record, to).map(drop)
     }
 
-    /// Whether the fields that were read are still the record's when the copies are written: in a transaction, unless
-    /// the record refers to itself, and a copy is a field, too.
+    /// Whether the fields that were read are still the record's when the copies are written: in a
+    /// transaction, unless the record refers to itself, and a copy is a field, too.
     fn is_of_one_moment(&self, record: &Key<'_>, to: &Key<'_>) -> bool {
         self.store.is_transaction() && !self.is_self_reference(record, to)
     }

@@ -19,7 +19,8 @@ pub(super) struct FieldPath {
 
 impl FieldPath {
     /// # Errors
-    /// [`Error::Parameter`] for a path that cannot be read, or may lead to several values; [`Error::BinName`].
+    /// [`Error::Parameter`] for a path that cannot be read, or may lead to several values;
+    /// [`Error::BinName`].
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut parts = text.split('.');
         let path = Self {

@@ -1,5 +1,6 @@
-//! Updaters over a simulated disk that loses power: the acknowledged position never runs ahead of the writes for
-//! it, so an updater that goes on after the failure leaves no record as it was before.
+//! Updaters over a simulated disk that loses power: the acknowledged position never runs ahead of
+//! the writes for it, so an updater that goes on after the failure leaves no record as it was
+//! before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +85,8 @@ impl Run {
         updater.derived.apply(&batch, &updater.state).unwrap();
     }
 
-    /// Writes until another block is begun: a power failure may keep later writes, and lose earlier ones.
+    /// Writes until another block is begun: a power failure may keep later writes, and lose earlier
+    /// ones.
     fn begin_block(&mut self) {
         let blocks = |namespace: &Namespace| namespace.stats().used_blocks;
         let before = blocks(&self.namespace);

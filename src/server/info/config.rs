@@ -96,7 +96,8 @@ fn add_settings(settings: &[Setting<'_>], pairs: &mut Pairs) {
     }
 }
 
-/// `set-config:context=service;NAME=VALUE;..`, `set-config:context=namespace;id=NAMESPACE;NAME=VALUE;..`.
+/// `set-config:context=service;NAME=VALUE;..`,
+/// `set-config:context=namespace;id=NAMESPACE;NAME=VALUE;..`.
 pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
     let values: Vec<(&str, &str)> = ask
         .parameters
@@ -122,7 +123,8 @@ pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
 }
 
 fn add_service_config(shared: &ServerShared, pairs: &mut Pairs) {
-    // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write record by record.
+    // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write
+    // record by record.
     pairs.add("batch-index-threads", 1);
     pairs.add("cluster-name", shared.cluster_name());
     pairs.add("node-id", &shared.node);

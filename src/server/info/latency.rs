@@ -58,7 +58,8 @@ pub(super) fn histogram(ask: &mut Ask<'_>) -> InfoAnswer {
     }
 }
 
-/// Lends every record to `read`. Damaged records go to the server's log, since the answer has no place for them.
+/// Lends every record to `read`. Damaged records go to the server's log, since the answer has no
+/// place for them.
 fn scan(served: &ServedNamespace, mut read: impl FnMut(&ScannedRecord<'_>)) {
     let _: ControlFlow<()> = served.namespace.scan(|record| {
         match record {
@@ -89,7 +90,8 @@ fn sizes(served: &ServedNamespace) -> String {
     text
 }
 
-/// Returns a histogram of times to live: the number of records for each range of seconds, in equal steps.
+/// Returns a histogram of times to live: the number of records for each range of seconds, in equal
+/// steps.
 fn times_to_live(served: &ServedNamespace) -> String {
     let now = (served.namespace.now_ms() / 1000) as u32;
     let mut left = Vec::new();

@@ -7,7 +7,8 @@
 //!
 //! Parameters are mostly `key=value` pairs between semicolons. [`COMMANDS`] is all there is.
 //!
-//! * `identity`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
+//! * `identity`: who this server is, and where. `cluster`: the cluster of one node that clients
+//!   look for.
 //! * `namespaces`: what they hold. `config`: how they are kept. `latency`: how long requests took.
 //! * `admin`: truncation, jobs. `sindex`: secondary indexes. `udf`: texts of functions.
 

@@ -27,8 +27,8 @@ const BASE64_BYTES_MAX: usize = 16 << 10;
 /// The type of an index of a set's records.
 const SET_INDEX: &str = "set";
 
-/// `sindex-create:namespace=N;set=S;indexname=I;indextype=default|list|mapkeys|mapvalues;context=B64;bin=B;type=T`, with
-/// `exp=B64` instead of a bin, or with `indexdata=B,T` of old clients; or
+/// `sindex-create:namespace=N;set=S;indexname=I;indextype=default|list|mapkeys|mapvalues;context=B64;bin=B;type=T`,
+/// with `exp=B64` instead of a bin, or with `indexdata=B,T` of old clients; or
 /// `sindex-create:namespace=N;set=S;indexname=I;indextype=set`.
 pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
     let name = required(ask, "indexname")?;

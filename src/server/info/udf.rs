@@ -7,7 +7,8 @@ use crate::server::lua;
 /// The longest name of a file.
 const FILE_NAME_BYTES_MAX: usize = 127;
 
-/// `udf-put:filename=F;content=B64;content-len=N;udf-type=LUA`. Errors have a form of their own: `error=..`.
+/// `udf-put:filename=F;content=B64;content-len=N;udf-type=LUA`. Errors have a form of their own:
+/// `error=..`.
 pub(super) fn put(ask: &mut Ask<'_>) -> InfoAnswer {
     let file = file_name(ask)?;
     if ask

@@ -35,7 +35,8 @@ impl Bytes {
         self.data.get(at..at.checked_add(len)?)
     }
 
-    /// Writes bytes at a position; a gap before it is filled with zeros. False if there is no such position.
+    /// Writes bytes at a position; a gap before it is filled with zeros. False if there is no such
+    /// position.
     fn set(&mut self, position: i64, bytes: &[u8]) -> bool {
         let at = position
             .checked_sub(1)

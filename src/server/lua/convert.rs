@@ -59,7 +59,8 @@ impl Objects {
     }
 
     /// # Errors
-    /// For functions, plain tables, text that is not UTF-8, and values nested too deep or too large.
+    /// For functions, plain tables, text that is not UTF-8, and values nested too deep or too
+    /// large.
     pub(super) fn to_value(&self, lua: &Lua, value: &mlua::Value) -> Result<Value> {
         self.take(lua, value, 0)
     }

@@ -1,8 +1,9 @@
 //! User-defined functions, run in Lua.
 //!
-//! A [`Vm`] is a state of Lua with one module loaded. A call takes an idle one of its module, or makes one, and gives it
-//! back: the module's own variables may be there at the next call, as in Aerospike. A call has limits of
-//! time, instructions and memory; it reaches no file, process or network.
+//! A [`Vm`] is a state of Lua with one module loaded. A call takes an idle one of its module, or
+//! makes one, and gives it back: the module's own variables may be there at the next call, as in
+//! Aerospike. A call has limits of time, instructions and memory; it reaches no file, process or
+//! network.
 
 mod bytes;
 mod convert;

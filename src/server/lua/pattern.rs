@@ -1,4 +1,5 @@
-//! Lua's patterns, matched in steps that count as instructions: a match of Lua's own library knows no limit of time.
+//! Lua's patterns, matched in steps that count as instructions: a match of Lua's own library knows
+//! no limit of time.
 
 use mlua::{Error, Lua, LuaString, MultiValue, Result, Value};
 
@@ -11,12 +12,12 @@ const DEPTH_MAX: usize = 200;
 /// What means something else than itself.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
-/// Text and pattern, the position to begin at, whether the pattern is plain text, and the end of the match before, which no
-/// match may repeat.
+/// Text and pattern, the position to begin at, whether the pattern is plain text, and the end of
+/// the match before, which no match may repeat.
 pub(super) type Search = (LuaString, LuaString, usize, Option<bool>, Option<usize>);
 
-/// Looks for a pattern. Returns the positions of the match, and its captures; nil without a match, and for a malformed
-/// pattern why.
+/// Looks for a pattern. Returns the positions of the match, and its captures; nil without a match,
+/// and for a malformed pattern why.
 ///
 /// # Errors
 /// At the end of the call's limits.
@@ -198,7 +199,8 @@ impl Matcher<'_> {
         Ok(Some(s))
     }
 
-    /// Matches as many of an item as the rest of the pattern allows; for `+` at least one, which fits.
+    /// Matches as many of an item as the rest of the pattern allows; for `+` at least one, which
+    /// fits.
     fn longest(&mut self, s: usize, p: usize, end: usize) -> Matched {
         let least = usize::from(self.pattern.get(end) == Some(&b'+'));
         let mut count = 0;
@@ -382,7 +384,8 @@ mod tests {
 
     use super::*;
 
-    /// What Lua's own `string.find` finds, and what is found here: the values, or that the pattern is refused.
+    /// What Lua's own `string.find` finds, and what is found here: the values, or that the pattern
+    /// is refused.
     fn both(text: &str, pattern: &str) -> [Option<String>; 2] {
         let lua = Lua::new_with(StdLib::STRING, LuaOptions::default()).unwrap();
         let own = "local text, pattern = ... return string.find(text, pattern)";

@@ -130,7 +130,8 @@ impl Vm {
         })
     }
 
-    /// Sends a record through a stream, or, for `None`, ends the stream. Returns the values that come out.
+    /// Sends a record through a stream, or, for `None`, ends the stream. Returns the values that
+    /// come out.
     ///
     /// # Errors
     /// The text for the client.

@@ -35,8 +35,8 @@ const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 const AGGREGATE: u8 = 1;
 const IN_BACKGROUND: u8 = 2;
 
-/// Begins what a message without a digest asks for, within the limit of its user; `None`: no record can fit, and the query
-/// is counted. An error is the code of the answer.
+/// Begins what a message without a digest asks for, within the limit of its user; `None`: no record
+/// can fit, and the query is counted. An error is the code of the answer.
 pub(crate) fn start(
     shared: &Arc<ServerShared>,
     served: &Arc<ServedNamespace>,

@@ -1,4 +1,5 @@
-//! Aggregations: queries that send their records through the stream of a function, up to its first reduction.
+//! Aggregations: queries that send their records through the stream of a function, up to its first
+//! reduction.
 
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,8 @@ pub(super) enum StreamState {
 }
 
 impl StreamState {
-    /// Sends a record through, or, for `None`, ends the stream, and appends the values that come out. If the function fails,
-    /// appends why; the error is the code of the answer.
+    /// Sends a record through, or, for `None`, ends the stream, and appends the values that come
+    /// out. If the function fails, appends why; the error is the code of the answer.
     pub(super) fn advance(
         &mut self,
         served: &ServedNamespace,

@@ -93,7 +93,8 @@ impl Access {
         let place = (served.namespace.name().as_bytes(), set);
         let writes = command.verb() != Verb::Read;
         let check = |account: &Account| {
-            // The writes of a transaction are checked one by one. The Community Edition's have none.
+            // The writes of a transaction are checked one by one. The Community Edition's have
+            // none.
             let is_monitor = served.community.is_none() && command.part == TransactionPart::Monitor;
             if writes && is_monitor {
                 account.check_some_write_in(place.0)?;

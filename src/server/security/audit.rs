@@ -51,8 +51,8 @@ impl Audit {
         })
     }
 
-    /// Notes what was asked for, by whom (there is no user before a login), and the code of the answer. Nothing in `action` is a
-    /// secret.
+    /// Notes what was asked for, by whom (there is no user before a login), and the code of the
+    /// answer. Nothing in `action` is a secret.
     pub(super) fn note(
         &self,
         now_ms: u64,

@@ -1,9 +1,10 @@
 //! Users, their roles, and the check of each request.
 //!
-//! * `directory`: users and roles, kept in the catalog of a namespace. `privilege`: the rights of roles. `network`:
-//!   addresses. `password`: hashes and tokens. `usage`: quotas and connections.
+//! * `directory`: users and roles, kept in the catalog of a namespace. `privilege`: the rights of
+//!   roles. `network`: addresses. `password`: hashes and tokens. `usage`: quotas and connections.
 //! * `users`: all of it together, changed and stored. `account`: the rights of one user.
-//! * `admin`: the messages that log in, and change users and roles. `access`: the rights of a connection.
+//! * `admin`: the messages that log in, and change users and roles. `access`: the rights of a
+//!   connection.
 //! * `audit`: the log. `options`: how it is switched on.
 //!
 //! Without it every client may do everything: [`Access`] is open then.

@@ -57,8 +57,8 @@ impl std::fmt::Debug for SecurityOptions {
 
 impl SecurityOptions {
     setters! { const
-        /// For how long a client may open connections after a login. Connections that are open stay so.
-        /// Default: 24 hours, Aerospike's.
+        /// For how long a client may open connections after a login. Connections that are open stay
+        /// so. Default: 24 hours, Aerospike's.
         session_time: Duration,
     }
 

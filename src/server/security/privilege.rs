@@ -135,7 +135,8 @@ impl Privilege {
     }
 }
 
-/// Reads a list: its length in one byte, and its items, which fill it. An error is the code of the answer.
+/// Reads a list: its length in one byte, and its items, which fill it. An error is the code of the
+/// answer.
 pub(super) fn read_list<'a, T, L: FromIterator<T>>(
     list: &'a [u8],
     mut read: impl FnMut(&mut UnreadBytes<'a>) -> Result<T, u8>,

@@ -126,7 +126,8 @@ impl Security {
         let listed = roles.iter().map(|role| &role.allowlist);
         let mut allowed = Vec::new();
         for list in listed.filter(|list| !list.is_empty()) {
-            // A list that cannot be read lets nobody in: taken for an empty one, it would let in all.
+            // A list that cannot be read lets nobody in: taken for an empty one, it would let in
+            // all.
             let networks = Network::parse_list(list).ok_or(result_code::INVALID_ALLOWLIST)?;
             allowed.extend(networks);
         }

@@ -19,8 +19,8 @@ pub(crate) struct TransactionCounters {
 }
 
 impl TransactionCounters {
-    /// Counts a request by the code of its answer. Returns true if the request must not count as a read or write as
-    /// well.
+    /// Counts a request by the code of its answer. Returns true if the request must not count as a
+    /// read or write as well.
     pub(crate) fn count(&self, part: TransactionPart, code: u8) -> bool {
         match code {
             result_code::MRT_BLOCKED => self.blocked.count(),

@@ -47,8 +47,8 @@ impl RecordRequest<'_> {
         }
     }
 
-    /// Reads a record. The transaction's own version is answered without a record version, since the client must not verify
-    /// it.
+    /// Reads a record. The transaction's own version is answered without a record version, since
+    /// the client must not verify it.
     fn read_member(&self, transaction: &Digest, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let namespace = &self.command.served.namespace;
         let transactions = &self.command.served.transactions;
@@ -99,7 +99,8 @@ impl RecordRequest<'_> {
         Ok(AnswerHeader::code(result_code::OK))
     }
 
-    /// Calls a function for the record, and keeps its change for the transaction. A call that changes nothing is a read.
+    /// Calls a function for the record, and keeps its change for the transaction. A call that
+    /// changes nothing is a read.
     fn apply_member(&self, transaction: Digest, reply: &mut MessageReply<'_, '_>) -> CommandAnswer {
         let mut record = MemberRecord {
             request: self,
@@ -114,8 +115,8 @@ impl RecordRequest<'_> {
         Ok(answer)
     }
 
-    /// Keeps the version of a record that `make` returns, and locks the record for the transaction. Returns the second
-    /// value of `make`.
+    /// Keeps the version of a record that `make` returns, and locks the record for the transaction.
+    /// Returns the second value of `make`.
     fn change<T>(
         &self,
         transaction: &Digest,
@@ -157,7 +158,8 @@ impl RecordRequest<'_> {
         }
     }
 
-    /// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
+    /// Whether the record is unchanged since the transaction read it, and no transaction has it
+    /// locked.
     fn verify(&self) -> CommandAnswer {
         let Some(stamp) = version_of(&self.command.message.fields)? else {
             return Err(result_code::PARAMETER.into());
@@ -171,7 +173,8 @@ impl RecordRequest<'_> {
         }
     }
 
-    /// A commit has made all writes records by now, and an end has forgotten them: there is nothing to do then.
+    /// A commit has made all writes records by now, and an end has forgotten them: there is nothing
+    /// to do then.
     fn roll(&self, transaction: &Digest) -> CommandAnswer {
         let (address, digest) = (&self.address, &self.address.digest);
         let served = self.command.served;

@@ -1,7 +1,8 @@
 //! Requests about the monitor of a transaction: its begin, its keys, its commit and its end.
 //!
-//! While the transaction is open, its monitor is in memory like the transaction's writes. The commit makes all of them
-//! records at once, so a client that does not know whether the commit happened looks for the monitor.
+//! While the transaction is open, its monitor is in memory like the transaction's writes. The
+//! commit makes all of them records at once, so a client that does not know whether the commit
+//! happened looks for the monitor.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use crate::server::result_code;
 use crate::value::ParticleType;
 use crate::{Error, Expiration, WritePolicy};
 
-/// The bins of a monitor: the number of the transaction, the digests of the records that it writes, whether it is committed.
+/// The bins of a monitor: the number of the transaction, the digests of the records that it writes,
+/// whether it is committed.
 const NUMBER_BIN: &[u8] = b"id";
 const DIGESTS_BIN: &str = "keyds";
 const COMMITTED_BIN: &[u8] = b"fwd";
@@ -216,7 +218,8 @@ impl RecordRequest<'_> {
                 let aborted = CommandRefusal::Code(result_code::MRT_ABORTED);
                 (Some(TransactionEnd::Aborted), Some(aborted))
             }
-            // In doubt: the records may have been written, so the transaction must not be noted as aborted.
+            // In doubt: the records may have been written, so the transaction must not be noted as
+            // aborted.
             Err(error) if error.in_doubt() => (None, Some(error.into())),
             Err(error) if error.is_retryable() || matches!(error, Error::StopWrites { .. }) => {
                 return Err(error.into());
@@ -228,7 +231,8 @@ impl RecordRequest<'_> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed without its monitor.
+    /// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed
+    /// without its monitor.
     fn close(&self) -> CommandAnswer {
         let served = self.command.served;
         let closed = self.with_open(|open, state| {

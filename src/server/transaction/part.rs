@@ -5,7 +5,8 @@ use crate::server::fields::{Field, Fields};
 use crate::server::message::{Info4, Message, Verb};
 use crate::{Digest, Result};
 
-/// The set of the monitors, one record for each transaction. Its key is the number of the transaction.
+/// The set of the monitors, one record for each transaction. Its key is the number of the
+/// transaction.
 pub(crate) const MONITOR_SET: &str = "<ERO~MRT";
 
 /// The role of a request in a transaction.
@@ -26,7 +27,8 @@ pub(crate) enum TransactionPart {
 }
 
 impl TransactionPart {
-    /// Returns the role of a request. Only a read can verify, and only a write, not a delete, can roll.
+    /// Returns the role of a request. Only a read can verify, and only a write, not a delete, can
+    /// roll.
     pub(crate) fn of(message: &Message<'_>) -> Self {
         let Message { head, fields, .. } = message;
         let (verb, flags) = (head.verb(), head.info4);

@@ -1,7 +1,8 @@
 //! The transactions of a namespace, their writes, and their end.
 //!
-//! A transaction is known by the digest of its monitor. While it is open, one request at a time holds its state. Lock
-//! order: the state first, then the table; a thread that holds the table must not wait for a state.
+//! A transaction is known by the digest of its monitor. While it is open, one request at a time
+//! holds its state. Lock order: the state first, then the table; a thread that holds the table must
+//! not wait for a state.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -17,7 +18,8 @@ use crate::server::counters::Pairs;
 use crate::server::result_code;
 use crate::{Digest, Namespace};
 
-/// How long a transaction may take if its client does not say, and the longest that a client may say: Aerospike's.
+/// How long a transaction may take if its client does not say, and the longest that a client may
+/// say: Aerospike's.
 pub(crate) const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 pub(crate) const MAX_DURATION: Duration = Duration::from_secs(120);
 
@@ -30,11 +32,13 @@ const MAX_BYTES: usize = 256 << 20;
 /// The memory of a transaction besides its writes, in bytes, about.
 const TRANSACTION_BYTES: usize = 512;
 
-/// How many transactions are remembered that have ended, and for how long: clients may still ask for them.
+/// How many transactions are remembered that have ended, and for how long: clients may still ask
+/// for them.
 const MAX_ENDED: usize = 65_536;
 const ENDED_LIFE: Duration = MAX_DURATION;
 
-/// How a transaction ended without a commit. A commit is not listed: its monitor in the store shows it.
+/// How a transaction ended without a commit. A commit is not listed: its monitor in the store shows
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionEnd {
     /// It was rolled back by the server.
@@ -80,8 +84,8 @@ pub(crate) struct TransactionState {
 }
 
 impl OpenTransaction {
-    /// Whether the deadline has passed. A deadline further away than `MAX_DURATION` is from before the clock was set
-    /// back, and counts as passed.
+    /// Whether the deadline has passed. A deadline further away than `MAX_DURATION` is from before
+    /// the clock was set back, and counts as passed.
     fn is_over(&self, now_ms: u64) -> bool {
         self.deadline_ms < now_ms || self.deadline_ms - now_ms > MAX_DURATION.as_millis() as u64
     }
@@ -122,11 +126,12 @@ impl Transactions {
         }
     }
 
-    /// Lends an open transaction and its writes. It is rolled back first if its deadline has passed.
+    /// Lends an open transaction and its writes. It is rolled back first if its deadline has
+    /// passed.
     ///
     /// # Errors
-    /// How the transaction has ended; `None`: it has never begun, or was committed, or has ended long ago or before the
-    /// server was started.
+    /// How the transaction has ended; `None`: it has never begun, or was committed, or has ended
+    /// long ago or before the server was started.
     pub(crate) fn with_open<R>(
         &self,
         monitor: &Digest,
@@ -177,7 +182,8 @@ impl Transactions {
         Ok(())
     }
 
-    /// Replaces `before` bytes by `bytes`, unless the sum over all transactions would exceed the limit.
+    /// Replaces `before` bytes by `bytes`, unless the sum over all transactions would exceed the
+    /// limit.
     fn take(&self, before: usize, bytes: usize) -> Result<(), u8> {
         let more = bytes.saturating_sub(before);
         if more == 0 {
@@ -209,7 +215,8 @@ impl Transactions {
     /// Keeps a transaction's version of a record. The record is locked already.
     ///
     /// # Errors
-    /// Code 123 for too many records, 18 if there is no memory for it. The record is as before then.
+    /// Code 123 for too many records, 18 if there is no memory for it. The record is as before
+    /// then.
     pub(crate) fn keep(
         &self,
         (transaction, state): (&OpenTransaction, &mut TransactionState),
@@ -251,8 +258,8 @@ impl Transactions {
         }
     }
 
-    /// Ends a transaction: unlocks its records and forgets its writes. Notes `end`, which is `None` after a commit and
-    /// when the server ends.
+    /// Ends a transaction: unlocks its records and forgets its writes. Notes `end`, which is `None`
+    /// after a commit and when the server ends.
     pub(crate) fn end(
         &self,
         transaction: &OpenTransaction,
@@ -280,8 +287,8 @@ impl Transactions {
         table.note_end(monitor, TransactionEnd::Closed, self.namespace.now_ms());
     }
 
-    /// Whether a transaction other than `own` has the record locked. It is rolled back first if its deadline has
-    /// passed.
+    /// Whether a transaction other than `own` has the record locked. It is rolled back first if its
+    /// deadline has passed.
     pub(crate) fn is_locked(&self, digest: &Digest, own: Option<&Digest>) -> bool {
         let owner = || self.namespace.provisional_owner(digest);
         let Some(other) = owner().filter(|owner| Some(owner) != own) else {
@@ -289,7 +296,8 @@ impl Transactions {
         };
         let open = self.table.lock().open.get(&other).map(Arc::clone);
         if let Some(open) = open.filter(|open| open.is_over(self.namespace.now_ms())) {
-            // A transaction that a request is using now is rolled back later: this must not wait for its state.
+            // A transaction that a request is using now is rolled back later: this must not wait
+            // for its state.
             self.expire(&open, open.state.try_lock());
         }
         owner().is_some_and(|owner| Some(&owner) != own)
@@ -308,7 +316,8 @@ impl Transactions {
         self.counters.expired_records.add(records);
     }
 
-    /// Rolls back the transactions that have passed their deadline, except one that a request is using now.
+    /// Rolls back the transactions that have passed their deadline, except one that a request is
+    /// using now.
     pub(crate) fn expire_due(&self) {
         let now_ms = self.namespace.now_ms();
         let due: Vec<_> = {

@@ -25,7 +25,8 @@ use crate::{
 };
 
 impl<R: RecordSet> Handle<R> {
-    /// Carries out the policy's decision after a write of an element of this hash, to a record that has `record_bytes` now.
+    /// Carries out the policy's decision after a write of an element of this hash, to a record that
+    /// has `record_bytes` now.
     ///
     /// # Errors
     /// As for [`Handle::transition`].
@@ -92,7 +93,8 @@ impl<R: RecordSet> Handle<R> {
             .map(drop)
     }
 
-    /// Merges the shards of this route, or the last one into the root, if the collection has been quiet for long enough.
+    /// Merges the shards of this route, or the last one into the root, if the collection has been
+    /// quiet for long enough.
     fn merge_if_quiet(&self, route: CompanionRoute) -> Result<()> {
         let Some(readings) = self.read_shards(route)? else {
             return Ok(());
@@ -114,7 +116,8 @@ impl<R: RecordSet> Handle<R> {
         Ok(())
     }
 
-    /// Reads the generation, size and element count of each companion of this route. `None`: it is not there.
+    /// Reads the generation, size and element count of each companion of this route. `None`: it is
+    /// not there.
     fn read_shards(&self, route: CompanionRoute) -> Result<Option<Vec<ShardReading>>> {
         let presence = [self.executor.collection.presence(self.bin())];
         let operated = self.ask_each(companions(route), &presence);
@@ -179,9 +182,10 @@ impl<R: RecordSet> Handle<R> {
         Ok(root.is_some_and(|root| root.void_time != 0))
     }
 
-    /// Carries a transition from its beginning to its end; with `only_at`, nothing is begun if the collection has left this route.
-    /// `observe` sees how far it has come, and may stop it at each companion, and the next caller resumes it. The outcome is the
-    /// root as last read; `None`: it was stopped.
+    /// Carries a transition from its beginning to its end; with `only_at`, nothing is begun if the
+    /// collection has left this route. `observe` sees how far it has come, and may stop it at each
+    /// companion, and the next caller resumes it. The outcome is the root as last read; `None`: it
+    /// was stopped.
     ///
     /// # Errors
     /// As for [`Handle::write`], and [`Error::OpNotApplicable`].
@@ -221,7 +225,8 @@ impl<R: RecordSet> Handle<R> {
         Ok(ShardState::of(&root))
     }
 
-    /// Refuses to delete the collection if it belongs to a relation, or, with `kind`, to be another collection than that has.
+    /// Refuses to delete the collection if it belongs to a relation, or, with `kind`, to be another
+    /// collection than that has.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -229,8 +234,8 @@ impl<R: RecordSet> Handle<R> {
         self.records.check_owned(self.bin(), kind)
     }
 
-    /// Removes a collection that is in its record, as any write of a caller: the record goes with its last bin as its relations
-    /// say.
+    /// Removes a collection that is in its record, as any write of a caller: the record goes with
+    /// its last bin as its relations say.
     ///
     /// # Errors
     /// As for a write.
@@ -253,8 +258,8 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Refuses to begin what could not be ended: the store may refuse deletes of companions, and others may have made the bin,
-    /// of another type, or with elements that have no shard.
+    /// Refuses to begin what could not be ended: the store may refuse deletes of companions, and
+    /// others may have made the bin, of another type, or with elements that have no shard.
     fn check(&self, goal: Goal) -> Result<()> {
         if matches!(goal, Goal::Merge | Goal::Deactivate | Goal::Delete) {
             self.records.check_deletes(self.executor.policy())?;
@@ -283,8 +288,9 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and writers would wait for it.
-    /// An eighth of the limit is left for elements that are added meanwhile.
+    /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and
+    /// writers would wait for it. An eighth of the limit is left for elements that are added
+    /// meanwhile.
     fn check_room(&self, goal: Goal, route: CompanionRoute) -> Result<()> {
         let Some(limit) = self.records.max_record_bytes() else {
             return Ok(());

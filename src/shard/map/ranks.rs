@@ -67,7 +67,8 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(Some(counts.map(i64::unsigned_abs).sum()))
     }
 
-    /// Returns the first of the entries that are read of all shards, by their values and then their keys.
+    /// Returns the first of the entries that are read of all shards, by their values and then their
+    /// keys.
     fn by_value(
         &self,
         read: Operation,

@@ -1,17 +1,20 @@
 //! Finding a global position in all shards at once.
 //!
-//! The *cut* of a shard is how many of its elements come before the position; the cuts add up to it. A window holds what
-//! a cut may still be. A round draws one element from each window, takes one of them as the pivot, asks every shard for its
-//! rank, and knows for all windows on which side of the pivot their cut is.
+//! The *cut* of a shard is how many of its elements come before the position; the cuts add up to
+//! it. A window holds what a cut may still be. A round draws one element from each window, takes
+//! one of them as the pivot, asks every shard for its rank, and knows for all windows on which side
+//! of the pivot their cut is.
 //!
-//! Hashed shards are alike in their order, so the draw goes to where the cut would be if the windows were equal;
-//! that leaves about the square root of the elements. Where it leaves more than half, the next draw is from the middle:
-//! then at least a quarter goes, for any order of elements and any writes meanwhile.
+//! Hashed shards are alike in their order, so the draw goes to where the cut would be if the
+//! windows were equal; that leaves about the square root of the elements. Where it leaves more than
+//! half, the next draw is from the middle: then at least a quarter goes, for any order of elements
+//! and any writes meanwhile.
 
 use super::{ElementSortKey, RunStart, ShardSlice, Sorted, SortedShards};
 use crate::value::Value;
 
-/// So many positions a shard may be left when the search ends: reading them costs less than another round.
+/// So many positions a shard may be left when the search ends: reading them costs less than another
+/// round.
 const LEFT_PER_SHARD: u64 = 16;
 
 /// Where the cut of a shard may be.
@@ -168,7 +171,8 @@ fn round<S: SortedShards>(
     Ok(())
 }
 
-/// One element of each window that is not empty, in order. A window that reaches behind its shard's end is cut.
+/// One element of each window that is not empty, in order. A window that reaches behind its shard's
+/// end is cut.
 fn drawn<S: SortedShards>(
     shards: &mut S,
     windows: &mut [CutWindow],

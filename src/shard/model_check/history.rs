@@ -21,7 +21,8 @@ pub(crate) enum Call {
     Delete,
 }
 
-/// Whether the element is there, and, for each process, two bits: 0 no call, 1 under way, 2 answers no, 3 answers yes.
+/// Whether the element is there, and, for each process, two bits: 0 no call, 1 under way, 2 answers
+/// no, 3 answers yes.
 type State = u32;
 
 const THERE: State = 1;

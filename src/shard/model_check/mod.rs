@@ -1,4 +1,5 @@
-//! Explores every order of the steps of several processes: what the checks of both protocols have in common.
+//! Explores every order of the steps of several processes: what the checks of both protocols have
+//! in common.
 //!
 //! The explorer is our own: it takes a set of visited states and a stack, and the checks that are
 //! made in every state (any process may die there) fit into no general one.
@@ -35,8 +36,8 @@ pub(crate) trait World: Clone + Hash {
     /// A violation of one.
     fn check(&self, scenario: &Self::Scenario) -> Result<(), String>;
 
-    /// Returns a digest of what [`World::check`] depends on, by which equal ones are checked once. `None`: every state is
-    /// checked.
+    /// Returns a digest of what [`World::check`] depends on, by which equal ones are checked once.
+    /// `None`: every state is checked.
     fn checked_part(&self) -> Option<u128> {
         None
     }
@@ -120,8 +121,8 @@ pub(crate) fn first_line(found: &Result<Explored, String>) -> String {
     }
 }
 
-/// Fails unless every order of the steps of these scenarios can be explained. The number of each: states that there are at
-/// least.
+/// Fails unless every order of the steps of these scenarios can be explained. The number of each:
+/// states that there are at least.
 pub(crate) fn holds<S: Debug>(
     scenarios: &[(S, usize)],
     explore: impl Fn(&S) -> Result<Explored, String>,

@@ -32,8 +32,8 @@ pub(crate) struct QueueLoad {
     pub(crate) longest: u64,
 }
 
-/// Watches the queues of a collection's records. All users of a handle share it; a write that met no other costs one addition
-/// to an atomic number.
+/// Watches the queues of a collection's records. All users of a handle share it; a write that met
+/// no other costs one addition to an atomic number.
 #[derive(Debug, Default)]
 pub(crate) struct ContentionMonitor {
     /// Whether the store reports queues.
@@ -64,8 +64,8 @@ struct History {
 }
 
 impl ContentionMonitor {
-    /// Counts a write of a collection that has had this many shards since this epoch (in the root: 0, since 0). Returns what
-    /// has queued if that has been too much for some time.
+    /// Counts a write of a collection that has had this many shards since this epoch (in the root:
+    /// 0, since 0). Returns what has queued if that has been too much for some time.
     pub(crate) fn wrote(
         &self,
         now_ms: u64,
@@ -151,7 +151,8 @@ impl ContentionMonitor {
         self.ends_ms.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that a transition was begun for this load: the load after it shows whether it has helped.
+    /// Notes that a transition was begun for this load: the load after it shows whether it has
+    /// helped.
     pub(crate) fn acted_on(&self, queue: QueueLoad) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.share_before = Some(queue.share);
@@ -215,7 +216,8 @@ mod tests {
 
     const START_MS: u64 = 500_000_000_000;
 
-    /// Feeds windows of 1,000 writes, each 100 ms after the one before, of which this share had to queue behind `longest`.
+    /// Feeds windows of 1,000 writes, each 100 ms after the one before, of which this share had to
+    /// queue behind `longest`.
     struct Feed {
         monitor: ContentionMonitor,
         now_ms: u64,

@@ -1,7 +1,7 @@
 //! Finds out whether a sharded collection has become quiet, over all its writers.
 //!
-//! A handle sees its own writes only. So before shards are merged, the generations of all of them are read twice, a time
-//! apart: their rise counts the writes of all.
+//! A handle sees its own writes only. So before shards are merged, the generations of all of them
+//! are read twice, a time apart: their rise counts the writes of all.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -104,7 +104,8 @@ impl QuietMonitor {
         self.calm().merged_ms = Some(now_ms);
     }
 
-    /// Notes that contention has sharded the collection further: soon after a merge, the next merge takes twice as long.
+    /// Notes that contention has sharded the collection further: soon after a merge, the next merge
+    /// takes twice as long.
     pub(crate) fn contended(&self, now_ms: u64) {
         let mut calm = self.calm();
         let is_undone = calm

@@ -10,8 +10,8 @@ const WINDOW_SECONDS: u64 = 10;
 /// The window and the second that is under way, as a power of two.
 const SLOTS: usize = 16;
 
-/// Writes and refusals of the last seconds, shared by all who use a handle. Writes are counted where the store does not report
-/// queues: across a network, beside which a lock is nothing.
+/// Writes and refusals of the last seconds, shared by all who use a handle. Writes are counted
+/// where the store does not report queues: across a network, beside which a lock is nothing.
 #[derive(Debug, Default)]
 pub(crate) struct WriteWindow {
     /// The transition since which is counted.
@@ -33,7 +33,8 @@ impl WriteWindow {
         }
     }
 
-    /// Counts a write that was refused with `KeyBusy`. One that was refused before the last transition does not count.
+    /// Counts a write that was refused with `KeyBusy`. One that was refused before the last
+    /// transition does not count.
     pub(crate) fn refused(&self, epoch: u64) {
         self.turn(epoch);
         if self.epoch.load(Ordering::Relaxed) == epoch {

@@ -1,8 +1,8 @@
 //! Carries a transition to its end, for any caller.
 //!
-//! Another caller may have taken the same steps, or take them at this moment: then a precondition does not hold, and
-//! the caller goes on behind it. It must never take a step of a transition that is over; every precondition names
-//! the epoch for that.
+//! Another caller may have taken the same steps, or take them at this moment: then a precondition
+//! does not hold, and the caller goes on behind it. It must never take a step of a transition that
+//! is over; every precondition names the epoch for that.
 
 use super::rules::{ProtocolRule, keeps};
 use super::{
@@ -17,13 +17,14 @@ use crate::shard::scheme::Scheme;
 pub(crate) struct Advance<P> {
     root: CollectionRoot,
     token: CompanionToken,
-    /// The tokens of placed companions that are to be filled; `None` for filled ones. Of an activation by their numbers, of
-    /// a split the one of the pair that is split.
+    /// The tokens of placed companions that are to be filled; `None` for filled ones. Of an
+    /// activation by their numbers, of a split the one of the pair that is split.
     tokens: Vec<Option<CompanionToken>>,
     step: AdvanceStep<P>,
 }
 
-/// The outcome of advancing: the transition is over, or another one is under way. The root says which.
+/// The outcome of advancing: the transition is over, or another one is under way. The root says
+/// which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AdvanceEnd;
 
@@ -64,7 +65,8 @@ pub(crate) enum Again {
 }
 
 impl<P: Clone> Advance<P> {
-    /// Advances the transition that this root is in; `None` if it is in none. `has_bin`: whether the root has the collection's bin.
+    /// Advances the transition that this root is in; `None` if it is in none. `has_bin`: whether
+    /// the root has the collection's bin.
     pub(crate) fn new(root: &CollectionRoot, has_bin: bool, token: CompanionToken) -> Option<Self> {
         if !root.scheme.is_transition() {
             return None;
@@ -82,7 +84,8 @@ impl<P: Clone> Advance<P> {
         Some(Self { step, ..advance })
     }
 
-    /// Takes a reply within another machine, and continues that with the rest of the transition; `None`: it is over.
+    /// Takes a reply within another machine, and continues that with the rest of the transition;
+    /// `None`: it is over.
     pub(crate) fn then<K: CollectionKind<Part = P>, M, O>(
         self,
         reply: RequestReply<K>,
@@ -120,7 +123,8 @@ impl<P: Clone> Advance<P> {
         shard + self.of()
     }
 
-    /// Returns the number of the first companion of the pair that a companion belongs to; its own where there are no pairs.
+    /// Returns the number of the first companion of the pair that a companion belongs to; its own
+    /// where there are no pairs.
     const fn pair(&self, companion: u64) -> u64 {
         companion % self.of()
     }
@@ -245,7 +249,8 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
             AdvanceStep::Absorb(shard, half) => {
                 on_older(*shard, RequestEdit::Absorb(half.clone(), new_companion))
             }
-            // The step may be repeated: while the root bears this, neither it nor the companion is written.
+            // The step may be repeated: while the root bears this, neither it nor the companion is
+            // written.
             AdvanceStep::RestoreToRoot(whole) => on_root(RequestEdit::RestoreToRoot(whole.clone())),
             AdvanceStep::Delete(companion) => on_older(*companion, RequestEdit::Delete),
             AdvanceStep::Finish => on_root(match self.root.scheme {
@@ -278,7 +283,8 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                     Some((_, CompanionState::Placed(token))) => self.placed(companion, Some(token)),
                     Some(_) => self.placed(companion, None),
                 },
-                // It was there a moment ago: another transition has passed, or another program interferes.
+                // It was there a moment ago: another transition has passed, or another program
+                // interferes.
                 RequestReply::NotFound | RequestReply::FilteredOut => self.missing(companion),
             },
             AdvanceStep::ReadWhole => match reply {
@@ -359,8 +365,8 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
             AdvanceStep::RestoreToRoot(_) => match reply {
                 RequestReply::Done(_) => self.go(AdvanceStep::Delete(0)),
                 _ if !keeps(ProtocolRule::RestoreBeforeDelete) => self.go(AdvanceStep::Delete(0)),
-                // The transition is over, or another collection of the record has changed: the companion stays until the
-                // root is seen to have its content.
+                // The transition is over, or another collection of the record has changed: the
+                // companion stays until the root is seen to have its content.
                 _ => MachineProgress::Done(AdvanceEnd),
             },
             AdvanceStep::Delete(companion) => self.behind(companion),

@@ -6,7 +6,8 @@
 //! two together. A machine may stop for ever after any step; others go on.
 //!
 //! * [`advance`]: carries a transition to its end. [`start`]: starts one.
-//! * [`write`]: a write to one element. [`view`]: which records together are the collection, or have one element.
+//! * [`write`]: a write to one element. [`view`]: which records together are the collection, or
+//!   have one element.
 //! * `model`: every interleaving of several machines.
 
 pub(crate) mod advance;
@@ -26,7 +27,8 @@ use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::{Expiration, Result};
 
-/// The content of a collection and the calls on it: values in a real store, a few bits in the model.
+/// The content of a collection and the calls on it: values in a real store, a few bits in the
+/// model.
 pub(crate) trait CollectionKind: Clone + Debug {
     /// The content of a collection, or of a part of it.
     type Part: Clone + Debug;
@@ -44,7 +46,8 @@ pub(crate) trait CollectionKind: Clone + Debug {
 pub(crate) enum Precondition {
     /// No condition: for reads that find out the record's state.
     None,
-    /// Root: the collection is unsharded, and others of the record are as [`NeighborCollections`] says.
+    /// Root: the collection is unsharded, and others of the record are as [`NeighborCollections`]
+    /// says.
     Unsharded(NeighborCollections),
     /// Root: it bears this description.
     Bears(SharedDescription),
@@ -68,15 +71,17 @@ impl Precondition {
     }
 }
 
-/// What a request changes. Nothing but [`RequestEdit::User`], [`RequestEdit::Mark`] and [`RequestEdit::Place`] creates a record.
+/// What a request changes. Nothing but [`RequestEdit::User`], [`RequestEdit::Mark`] and
+/// [`RequestEdit::Place`] creates a record.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestEdit<K: CollectionKind> {
     /// The request only reads.
     None,
     /// The caller's own write.
     User(K::Act),
-    /// Root: marks that a transition begins, and from which shard on the keys of companions stand apart, if that is new. The
-    /// rest of the description is as in the precondition, here and below.
+    /// Root: marks that a transition begins, and from which shard on the keys of companions stand
+    /// apart, if that is new. The rest of the description is as in the precondition, here and
+    /// below.
     Mark(Form, Epoch, Option<u64>),
     /// Root: ends a transition with this scheme, and removes the collection's bin: the companions
     /// hold its content.
@@ -93,7 +98,8 @@ pub(crate) enum RequestEdit<K: CollectionKind> {
     Fill(K::Part),
     /// Companion: closes it to writes.
     Freeze,
-    /// Companion: removes the elements that have moved to the new companion of its pair, and opens it at its new epoch.
+    /// Companion: removes the elements that have moved to the new companion of its pair, and opens
+    /// it at its new epoch.
     RemoveMoved(K::Part, Companion),
     /// Companion: adds the content of the companion that is merged into it, at its new epoch.
     Absorb(K::Part, Companion),
@@ -220,7 +226,8 @@ impl<K: CollectionKind> Observation<K> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CollectionRoot {
     pub(crate) scheme: Scheme,
-    /// The collection's last transition; while it is in the root, the last one of any collection of the record.
+    /// The collection's last transition; while it is in the root, the last one of any collection of
+    /// the record.
     pub(crate) epoch: Epoch,
     /// The form of its companions' keys, present and future.
     pub(crate) keys: KeyForm,
@@ -309,8 +316,9 @@ pub(crate) enum CompanionState {
     Placed(CompanionToken),
 }
 
-/// Identifies one attempt to make a companion; never used twice. Only callers who knew a companion's token when they
-/// found the transition still under way fill it: a late caller leaves a husk at worst, which is never read or written.
+/// Identifies one attempt to make a companion; never used twice. Only callers who knew a
+/// companion's token when they found the transition still under way fill it: a late caller leaves a
+/// husk at worst, which is never read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CompanionToken(pub(crate) u64);
 
@@ -332,9 +340,11 @@ pub(crate) enum Failure {
     NoBin(u64),
     /// A split or a merge does not apply to a collection in this state.
     NotApplicable(Scheme),
-    /// The collection cannot go back into the root: another program has made a bin of its name there.
+    /// The collection cannot go back into the root: another program has made a bin of its name
+    /// there.
     Foreign,
-    /// The collection cannot be sharded beside another one, which is sharded in a form that is not understood.
+    /// The collection cannot be sharded beside another one, which is sharded in a form that is not
+    /// understood.
     OtherForm,
 }
 

@@ -7,7 +7,8 @@ pub(crate) enum ProtocolRule {
     Evidence,
     /// A remembered route leads to no frozen companion.
     RememberedNotFrozen,
-    /// Readers of a collection that is being deleted, and all callers of time shards, advance the deletion first.
+    /// Readers of a collection that is being deleted, and all callers of time shards, advance the
+    /// deletion first.
     ReadersAdvanceDeletion,
     /// The last companion is deleted only after its content has been seen in the root.
     RestoreBeforeDelete,

@@ -1,4 +1,5 @@
-//! Begins a transition: reads the root, checks that no other records are in the way, marks the root, advances it.
+//! Begins a transition: reads the root, checks that no other records are in the way, marks the
+//! root, advances it.
 
 use super::advance::Advance;
 use super::{
@@ -37,13 +38,14 @@ pub(crate) struct Transition<P> {
     target: Option<u64>,
     /// If set, nothing is begun unless this is the number of the collection's last transition.
     only_at: Option<Epoch>,
-    /// Whether a deletion was begun, or met under way. Its end is the end of ours: all that was there when we
-    /// began is gone then, and a later collection must not be deleted again.
+    /// Whether a deletion was begun, or met under way. Its end is the end of ours: all that was
+    /// there when we began is gone then, and a later collection must not be deleted again.
     deleted: bool,
-    /// The highest epoch of leftover companions: if the root alone was deleted, and made anew, the clock may not
-    /// have moved since.
+    /// The highest epoch of leftover companions: if the root alone was deleted, and made anew, the
+    /// clock may not have moved since.
     newest: Epoch,
-    /// From which shard on the keys of companions will stand apart, since another record has one of them.
+    /// From which shard on the keys of companions will stand apart, since another record has one of
+    /// them.
     apart: Option<u64>,
     step: StartStep<P>,
 }
@@ -157,7 +159,8 @@ impl<P: Clone> Transition<P> {
                     self.go(StartStep::Mark(root, Scheme::Merging { from: shards }))
                 }
             }
-            // A caller who advances a deactivation takes a bin in the root for the collection, and deletes the companion.
+            // A caller who advances a deactivation takes a bin in the root for the collection, and
+            // deletes the companion.
             (Goal::Deactivate, Scheme::Active { .. }) if has_bin => {
                 MachineProgress::Failed(Failure::Foreign)
             }

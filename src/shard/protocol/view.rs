@@ -1,7 +1,8 @@
 //! Which records together are the collection, and whether the answer of one of them still counts.
 //!
-//! A view is no snapshot. Each of its records is read for itself, and counts only while it is as the view has it. So every
-//! element that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
+//! A view is no snapshot. Each of its records is read for itself, and counts only while it is as
+//! the view has it. So every element that is there during the whole read is in exactly one of them,
+//! and none is that is absent during the whole read.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -23,8 +24,8 @@ pub(crate) const PATIENCE: u8 = 2;
 /// One record of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ViewRecord {
-    /// The root, while the collection is in it. If it was so at the last call, it is asked under that condition, which is cheaper than
-    /// reading the description.
+    /// The root, while the collection is in it. If it was so at the last call, it is asked under
+    /// that condition, which is cheaper than reading the description.
     Root(Option<NeighborCollections>),
     /// A companion, while it is of this number of shards and epoch.
     Companion {
@@ -34,8 +35,8 @@ pub(crate) enum ViewRecord {
         shard: u64,
         /// The number of shards and the epoch that it must have.
         companion: Companion,
-        /// Whether it may be frozen: only where the root was read for this view. Otherwise it is asked on condition that it is live,
-        /// which is cheaper than reading its state.
+        /// Whether it may be frozen: only where the root was read for this view. Otherwise it is
+        /// asked on condition that it is live, which is cheaper than reading its state.
         frozen_too: bool,
     },
 }
@@ -125,7 +126,8 @@ pub(crate) struct RecordsView {
 }
 
 impl RecordsView {
-    /// Returns the view by which a read begins, without reading the root. `element`: the hash of the one to read.
+    /// Returns the view by which a read begins, without reading the root. `element`: the hash of
+    /// the one to read.
     pub(crate) fn remembered(remembered: RouteHint, element: Option<u64>) -> Self {
         let neighbors = match remembered {
             RouteHint::Sharded(route) => {

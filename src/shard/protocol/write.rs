@@ -119,7 +119,8 @@ impl<K: CollectionKind> Machine<K> for ElementWrite<K> {
         match std::mem::replace(&mut self.step, WriteStep::ReadRoot) {
             WriteStep::Unsharded(neighbors) => match reply {
                 RequestReply::FilteredOut => self.go(WriteStep::ReadRoot),
-                // The record has gone with the collection beside this one. A new one is made by other rules.
+                // The record has gone with the collection beside this one. A new one is made by
+                // other rules.
                 RequestReply::NotFound if neighbors == NeighborCollections::Sharded => {
                     self.go(WriteStep::Unsharded(NeighborCollections::None))
                 }

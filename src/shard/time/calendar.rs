@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Error, Result};
 
-/// How much time one bucket holds. Buckets begin at whole minutes, at whole hours, or at midnight, of UTC.
+/// How much time one bucket holds. Buckets begin at whole minutes, at whole hours, or at midnight,
+/// of UTC.
 ///
-/// Its text is stored in the root, and read by [`TimeWidth::from_str`]: `hourly`, `daily`, or `5-minute`.
+/// Its text is stored in the root, and read by [`TimeWidth::from_str`]: `hourly`, `daily`, or
+/// `5-minute`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeWidth {
     /// Some minutes, a divisor of 60: see [`TimeWidth::minutes`].
@@ -39,7 +41,8 @@ impl TimeWidth {
     /// Returns a width in minutes: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for another number: buckets would not begin at the same minutes of each hour.
+    /// [`Error::Parameter`] for another number: buckets would not begin at the same minutes of each
+    /// hour.
     pub fn minutes(minutes: u8) -> Result<Self> {
         match minutes {
             60 => Ok(Self::Hourly),
@@ -69,8 +72,8 @@ impl TimeWidth {
         TimeBucket(second - second.rem_euclid(self.seconds()))
     }
 
-    /// Returns the name of the bucket that holds a time, as in the keys of records: `2026-11-21-06-35`,
-    /// `2026-11-21-06` or `2026-11-21`.
+    /// Returns the name of the bucket that holds a time, as in the keys of records:
+    /// `2026-11-21-06-35`, `2026-11-21-06` or `2026-11-21`.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -245,9 +248,9 @@ impl Micros {
     }
 }
 
-/// Year, month and day of a day, counted from 1970-01-01, in the Gregorian calendar. After Howard Hinnant's
-/// "chrono-Compatible Low-Level Date Algorithms": years begin in March there, so that the leap day is the last one, and
-/// 400 of them always have the same number of days.
+/// Year, month and day of a day, counted from 1970-01-01, in the Gregorian calendar. After Howard
+/// Hinnant's "chrono-Compatible Low-Level Date Algorithms": years begin in March there, so that the
+/// leap day is the last one, and 400 of them always have the same number of days.
 const fn date(days: i64) -> (i64, i64, i64) {
     /// Days of 400, 100 and 4 years.
     const LONG: i64 = 146_097;

@@ -1,8 +1,9 @@
 //! Where a time-sharded collection keeps what: its entry in the root's `subkeys`, the records of
 //! its buckets, and the directory of the buckets in use. `docs/format.md` has the forms.
 //!
-//! The directory is a tree of pages, each a record with an ordered list of beginnings: of the years in use, of the buckets
-//! (or, for buckets of minutes, the days) of a year, of the buckets of a day. No page ever has more than 10,000 entries.
+//! The directory is a tree of pages, each a record with an ordered list of beginnings: of the years
+//! in use, of the buckets (or, for buckets of minutes, the days) of a year, of the buckets of a
+//! day. No page ever has more than 10,000 entries.
 
 use super::calendar::{
     TimeBucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
@@ -97,7 +98,8 @@ impl TimeLayout {
         Err(not_understood(Some(value), why))
     }
 
-    /// Returns a root of which the description was read, with the state of the collection in this bin.
+    /// Returns a root of which the description was read, with the state of the collection in this
+    /// bin.
     ///
     /// # Errors
     /// As for [`TimeLayout::parse`].
@@ -159,7 +161,8 @@ impl TimeLayout {
         }
     }
 
-    /// Returns the first second behind all times of a part, in seconds since 1970; `None` for the top page, which has no end.
+    /// Returns the first second behind all times of a part, in seconds since 1970; `None` for the
+    /// top page, which has no end.
     pub(super) const fn end(self, part: CollectionPart) -> Option<i64> {
         match part {
             CollectionPart::Shard(bucket, _) => Some(bucket.0 + self.width.seconds()),

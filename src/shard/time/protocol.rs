@@ -1,14 +1,16 @@
-//! The order of the steps: how buckets are made, found, read and deleted by many at once, any of whom may stop for ever.
+//! The order of the steps: how buckets are made, found, read and deleted by many at once, any of
+//! whom may stop for ever.
 //!
-//! * A record of the collection is *placed* first: described, without content, closed by a token that is never used again.
-//!   It is *opened* only by callers who knew its token when they found the root still at its epoch. So a caller who wakes up after
-//!   the collection was deleted leaves a closed record at worst, and nothing is ever acknowledged into it.
-//! * It is entered into the directory before that look at the root: every open record is found from the top page, and
-//!   a deletion of the collection sees its entry.
+//! * A record of the collection is *placed* first: described, without content, closed by a token
+//!   that is never used again. It is *opened* only by callers who knew its token when they found
+//!   the root still at its epoch. So a caller who wakes up after the collection was deleted leaves
+//!   a closed record at worst, and nothing is ever acknowledged into it.
+//! * It is entered into the directory before that look at the root: every open record is found from
+//!   the top page, and a deletion of the collection sees its entry.
 //! * Pages are deleted behind all that they list.
 //!
-//! All of it is written against [`TimeSteps`], each of which is one request on one record. `record_steps` executes these on a
-//! store; the `model` does so on plain data, in every order.
+//! All of it is written against [`TimeSteps`], each of which is one request on one record.
+//! `record_steps` executes these on a store; the `model` does so on plain data, in every order.
 
 use super::calendar::TimeBucket;
 use super::directory::{Buckets, Entries};
@@ -25,8 +27,8 @@ use crate::shard::route_cache::RouteCache;
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::{Error, Result};
 
-/// How often one call may find its reading changed by others. Beyond this, another caller deletes and begins
-/// collections without end.
+/// How often one call may find its reading changed by others. Beyond this, another caller deletes
+/// and begins collections without end.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// One collection.
@@ -112,8 +114,8 @@ impl<S: TimeSteps> Protocol<S> {
         Err(self.steps.restless())
     }
 
-    /// Reads buckets from one to another, both included, as far as they are kept. `read` is called again when the
-    /// collection was deleted and begun anew meanwhile.
+    /// Reads buckets from one to another, both included, as far as they are kept. `read` is called
+    /// again when the collection was deleted and begun anew meanwhile.
     pub(super) fn read<T: Default>(
         &self,
         (first, last): (TimeBucket, TimeBucket),
@@ -176,8 +178,8 @@ impl<S: TimeSteps> Protocol<S> {
         }
     }
 
-    /// Makes the collection. Its epoch is above all epochs of leftovers: a root that was deleted by hand has left
-    /// no number to begin after.
+    /// Makes the collection. Its epoch is above all epochs of leftovers: a root that was deleted by
+    /// hand has left no number to begin after.
     fn begin(&self, seen: &Observation<S::Kind>, first: CollectionPart) -> Result<()> {
         if seen.has_bin {
             let why = format!(
@@ -196,8 +198,8 @@ impl<S: TimeSteps> Protocol<S> {
         self.steps.begin(&seen.root, after).map(drop)
     }
 
-    /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
-    /// known.
+    /// Makes a part that was not there, or the page that is to list it. Returns whether the route
+    /// still holds, as far as is known.
     fn make(&self, route: CompanionRoute, part: CollectionPart) -> Result<bool> {
         if keeps(ProtocolRule::EnterBeforeEvidence)
             && let Some(holds) = self.enter(route, part)?
@@ -251,8 +253,8 @@ impl<S: TimeSteps> Protocol<S> {
         Ok(is_current)
     }
 
-    /// Enters a part into the page that lists it. Where that page is missing, makes it, or one that is to list it, and returns as
-    /// [`Protocol::make`]; `None`: the part is entered.
+    /// Enters a part into the page that lists it. Where that page is missing, makes it, or one that
+    /// is to list it, and returns as [`Protocol::make`]; `None`: the part is entered.
     fn enter(&self, route: CompanionRoute, part: CollectionPart) -> Result<Option<bool>> {
         let Some((page, entry)) = self.steps.layout().listing(part) else {
             return Ok(None);
@@ -314,7 +316,8 @@ impl<S: TimeSteps> Protocol<S> {
         Ok(())
     }
 
-    /// Returns the remembered route, unless a root has been lost since, which may have been this one.
+    /// Returns the remembered route, unless a root has been lost since, which may have been this
+    /// one.
     pub(super) fn recalled(&self) -> Option<CompanionRoute> {
         self.routes.recall(self.steps.lost_roots()).route()
     }

@@ -12,10 +12,11 @@ use super::steps::{Direction, ReadResult};
 use crate::shard::protocol::CompanionRoute;
 use crate::{RecordSet, Result, Value};
 
-/// The elements of [`TimeShards`](crate::TimeShards) that were added at some times. Every call looks at the store anew.
+/// The elements of [`TimeShards`](crate::TimeShards) that were added at some times. Every call
+/// looks at the store anew.
 ///
-/// A cursor is an element with its time, as the calls return them: the last one of a page asks for the next page, in the same
-/// direction or back. It need not be there any more.
+/// A cursor is an element with its time, as the calls return them: the last one of a page asks for
+/// the next page, in the same direction or back. It need not be there any more.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -56,7 +57,8 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     /// Returns how many elements there are. O(records of these buckets x log N).
     ///
     /// # Errors
-    /// As for [`TimeShards::add`](crate::TimeShards::add); expired data is not there, without an error.
+    /// As for [`TimeShards::add`](crate::TimeShards::add); expired data is not there, without an
+    /// error.
     pub fn len(&self) -> Result<u64> {
         self.read(self.elements()?, Direction::OldestFirst, count)
     }
@@ -85,7 +87,8 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         self.page_before(None, limit)
     }
 
-    /// Returns the first `limit` elements behind a cursor (`None`: the first of all), the oldest first.
+    /// Returns the first `limit` elements behind a cursor (`None`: the first of all), the oldest
+    /// first.
     ///
     /// # Errors
     /// As for [`TimeRange::len`].
@@ -97,7 +100,8 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         self.page(Direction::OldestFirst, cursor, limit)
     }
 
-    /// Returns the last `limit` elements before a cursor (`None`: the last of all), the newest first.
+    /// Returns the last `limit` elements before a cursor (`None`: the last of all), the newest
+    /// first.
     ///
     /// # Errors
     /// As for [`TimeRange::len`].

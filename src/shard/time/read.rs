@@ -30,7 +30,8 @@ pub(super) struct ElementRange {
 }
 
 impl ElementRange {
-    /// Returns the range of the elements of some times, the last one excluded; `None` if it is empty.
+    /// Returns the range of the elements of some times, the last one excluded; `None` if it is
+    /// empty.
     pub(super) fn of_times(from: Micros, to: Micros) -> Option<Self> {
         (from < to).then(|| Self {
             lower: (from, Bound::Included(below(from))),

@@ -44,7 +44,8 @@ impl<R: RecordSet> RecordSteps<R> {
         unix_ms.try_into().unwrap_or(i64::MAX)
     }
 
-    /// Returns for how much longer a part is kept: nothing if it is past the retention; `None`: for ever.
+    /// Returns for how much longer a part is kept: nothing if it is past the retention; `None`: for
+    /// ever.
     pub(super) fn kept_for(&self, part: CollectionPart) -> Option<Duration> {
         let (retention, end) = (self.retention?, self.layout.end(part)?);
         let retention_ms = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);

@@ -66,7 +66,8 @@ pub(super) type ActOf<S> = <<S as TimeSteps>::Kind as CollectionKind>::Act;
 /// Its answer.
 pub(super) type AnswerOf<S> = <<S as TimeSteps>::Kind as CollectionKind>::Answer;
 
-/// A store with its clock, and the steps on it: each is one request, or one look at the clock, and may be repeated.
+/// A store with its clock, and the steps on it: each is one request, or one look at the clock, and
+/// may be repeated.
 pub(super) trait TimeSteps {
     type Kind: TimedKind;
 
@@ -135,7 +136,8 @@ pub(super) trait TimeSteps {
         Ok(written.map(drop))
     }
 
-    /// Returns the edit that marks a root, borne as read, with the collection in a state, and an epoch later than this one.
+    /// Returns the edit that marks a root, borne as read, with the collection in a state, and an
+    /// epoch later than this one.
     fn mark(
         &self,
         root: &CollectionRoot,
@@ -216,7 +218,8 @@ pub(super) trait TimeSteps {
             .map(|(state, _)| state)
     }
 
-    /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
+    /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one,
+    /// or it is another's.
     fn place(&self, route: CompanionRoute, part: CollectionPart) -> Result<Option<CompanionToken>> {
         let token = self.token();
         let older = Precondition::OlderThan(route.epoch);
@@ -225,7 +228,8 @@ pub(super) trait TimeSteps {
         Ok(matches!(placed, StepOutcome::Done(_)).then_some(token))
     }
 
-    /// Edits the record that was placed under this token: [`RequestEdit::Fill`] opens it, [`RequestEdit::Delete`] removes it.
+    /// Edits the record that was placed under this token: [`RequestEdit::Fill`] opens it,
+    /// [`RequestEdit::Delete`] removes it.
     fn edit_placed(
         &self,
         part: (CompanionRoute, CollectionPart),
@@ -245,7 +249,8 @@ pub(super) trait TimeSteps {
         Ok(deleted.map(drop))
     }
 
-    /// Adds an entry to a page that is open. A page lives as long as the last bucket that it lists may, by its writers' retention.
+    /// Adds an entry to a page that is open. A page lives as long as the last bucket that it lists
+    /// may, by its writers' retention.
     fn enter(
         &self,
         route: CompanionRoute,

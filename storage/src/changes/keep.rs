@@ -73,7 +73,8 @@ impl Core {
         let (first, last) = block.change_lsns();
         // A block of unknown content has no number that has not been given out.
         let last = last.min(self.log.last_lsn());
-        // A set that is about to be followed from a number in the block on is known behind this lock.
+        // A set that is about to be followed from a number in the block on is known behind this
+        // lock.
         let needs_none = |feed: &Feed| feed.sets.is_empty() || feed.lost_to >= last;
         if first > last || self.sets.feed(needs_none) {
             return Ok(());

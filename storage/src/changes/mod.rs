@@ -3,9 +3,9 @@
 //! The log itself is the record of all changes: each version and deletion is an entry with a
 //! number, so there is no change without its event, and no event without its change. This folder
 //! keeps blocks from being emptied while a follower needs the changes in them (`keep.rs`), notes
-//! truncations (`sets/feed.rs`), and merges the blocks (`logged_change.rs`, `stream.rs`, `reader.rs`).
-//! `waiters.rs` and `core/followers.rs` wake followers; `rules.rs` names the rules that the model check
-//! takes away.
+//! truncations (`sets/feed.rs`), and merges the blocks (`logged_change.rs`, `stream.rs`,
+//! `reader.rs`). `waiters.rs` and `core/followers.rs` wake followers; `rules.rs` names the rules
+//! that the model check takes away.
 
 pub(crate) mod keep;
 mod logged_change;
@@ -80,8 +80,8 @@ impl Namespace {
         self.core.followers.set_needs(needs.collect());
     }
 
-    /// Whether this thread holds a record, or is in a closure that reads one, of any namespace. Then it must not wait for
-    /// writers: it may be one of them.
+    /// Whether this thread holds a record, or is in a closure that reads one, of any namespace.
+    /// Then it must not wait for writers: it may be one of them.
     #[must_use]
     pub fn thread_is_within() -> bool {
         crate::epoch::is_pinned()

@@ -24,7 +24,8 @@ pub(crate) struct Emptied {
     pub(crate) id: BlockId,
     /// All readers that could see it are gone.
     pub(crate) unseen: Arc<AtomicBool>,
-    /// The last sequence number when it was empty: versions that superseded its entries have no higher one.
+    /// The last sequence number when it was empty: versions that superseded its entries have no
+    /// higher one.
     pub(crate) last_lsn: u64,
 }
 

@@ -1,7 +1,8 @@
 //! Removals that leave no trace in the index: a truncation, and the forgetting of a tombstone.
 //!
-//! A transaction that has found neither a record nor a tombstone cannot see in the index whether a record has come and
-//! gone since. It notes how many removals had begun; if a further one has begun at its commit, it is repeated.
+//! A transaction that has found neither a record nor a tombstone cannot see in the index whether a
+//! record has come and gone since. It notes how many removals had begun; if a further one has begun
+//! at its commit, it is repeated.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +31,8 @@ impl Removals {
 
     /// How many have begun, if none is under way.
     pub(crate) fn settled(&self) -> Option<u64> {
-        // In this order: a removal that has ended by the first look and begun by the second has ended all the while between them.
+        // In this order: a removal that has ended by the first look and begun by the second has
+        // ended all the while between them.
         let ended = self.ended.load(Ordering::SeqCst);
         (self.begun() == ended).then_some(ended)
     }

@@ -36,10 +36,10 @@ const REQUEST_BYTES: u64 = 128 << 10;
 /// together. A device that was closed needs no staging file; a new one is made when it is opened to
 /// write.
 ///
-/// There is staging memory only on file systems that keep what they allocate: ext4, XFS and tmpfs, on
-/// Linux. Elsewhere a store into mapped memory can fail for want of space, which ends the process, so
-/// every entry is written by a call. A file that a killed store left, copied from elsewhere, is used
-/// all the same until the store was closed once.
+/// There is staging memory only on file systems that keep what they allocate: ext4, XFS and tmpfs,
+/// on Linux. Elsewhere a store into mapped memory can fail for want of space, which ends the
+/// process, so every entry is written by a call. A file that a killed store left, copied from
+/// elsewhere, is used all the same until the store was closed once.
 #[derive(Debug)]
 pub struct FileDevice {
     path: String,
@@ -90,7 +90,8 @@ impl FileDevice {
         device.extend(HEADER_BYTES)?;
         write_header(&device, header)?;
         device.file.sync_all().map_err(|error| {
-            // The file system may have given up pages of the header: the next creation takes others.
+            // The file system may have given up pages of the header: the next creation takes
+            // others.
             let _ = device.file.set_len(0);
             DeviceError::io(&device.path, "sync")(error)
         })?;
@@ -284,8 +285,8 @@ unsafe impl Device for FileDevice {
         if len == 0 {
             return;
         }
-        // A mapping of its own for the moment: with this advice on the device's, a read of a page that is
-        // not in memory would bring in 2 MiB.
+        // A mapping of its own for the moment: with this advice on the device's, a read of a page
+        // that is not in memory would bring in 2 MiB.
         let mut options = MmapOptions::new();
         if let Ok(large) = options
             .offset(offset)

@@ -42,8 +42,8 @@ impl ForkGuard {
 fn map_wiped_by_fork() -> Option<MmapRaw> {
     const PAGE_BYTES: usize = 4096;
     let page: MmapRaw = MmapOptions::new().len(PAGE_BYTES).map_anon().ok()?.into();
-    // SAFETY: the range is the mapping just made, and no other thread has it; the advice has an effect
-    // in children alone.
+    // SAFETY: the range is the mapping just made, and no other thread has it; the advice has an
+    // effect in children alone.
     let advised = unsafe {
         rustix::mm::madvise(
             page.as_mut_ptr().cast(),

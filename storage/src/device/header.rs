@@ -1,4 +1,5 @@
-//! The header of a device: its identity (written once) and how far the namespace is safe (rewritten).
+//! The header of a device: its identity (written once) and how far the namespace is safe
+//! (rewritten).
 //!
 //! ```text
 //!    0  magic "SPIKELET"           40  u8  key hash          4096  a copy of the state
@@ -23,9 +24,9 @@
 //!       each extent: u32 block, u32 durable units of 16 bytes, u64 incarnation, u32 entries, u8 device, 3 x u8 zero
 //! ```
 //! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
-//! static header are the same in every version, so a damaged version number is distinguished from a newer
-//! one. The copies of the state are written in turn, each on a page of its own: a torn write leaves
-//! the other.
+//! static header are the same in every version, so a damaged version number is distinguished from a
+//! newer one. The copies of the state are written in turn, each on a page of its own: a torn write
+//! leaves the other.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;

@@ -53,8 +53,8 @@ impl MemoryDevice {
     }
 
     fn zero(&self, offset: u64, len: u64) {
-        // SAFETY: the callers have compared the range with the length; that no thread reads it is the
-        // caller's part of `release`.
+        // SAFETY: the callers have compared the range with the length; that no thread reads it is
+        // the caller's part of `release`.
         unsafe {
             base_of(&self.mapping)
                 .add(offset as usize)
@@ -129,8 +129,8 @@ unsafe impl Device for MemoryDevice {
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         check_range(self, offset, bytes.len() as u64)?;
-        // SAFETY: inside the device, as was just compared. Unwritten bytes are not read by others, and
-        // `bytes` cannot overlap it, since no thread has a writable slice of the device.
+        // SAFETY: inside the device, as was just compared. Unwritten bytes are not read by others,
+        // and `bytes` cannot overlap it, since no thread has a writable slice of the device.
         unsafe {
             let to = base_of(&self.mapping).add(offset as usize);
             to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
@@ -245,8 +245,9 @@ pub(super) fn no_staging(device: &dyn Device) -> DeviceError {
     DeviceError::io(&device.describe(), "reserve staging memory of")(source)
 }
 
-/// Gives the system advice about the pages of a range below `len_bytes`: for the most part to make them resident. Kernels
-/// before 5.14 do not know that; reads and writes then fault, as they would without it.
+/// Gives the system advice about the pages of a range below `len_bytes`: for the most part to make
+/// them resident. Kernels before 5.14 do not know that; reads and writes then fault, as they would
+/// without it.
 pub(super) fn advise(mapping: &MmapRaw, advice: Advice, len_bytes: u64, (offset, len): (u64, u64)) {
     let end = offset.saturating_add(len).min(len_bytes);
     if offset < end {

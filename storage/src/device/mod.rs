@@ -1,5 +1,5 @@
-//! Devices: the places of the log's bytes, and their survival of the end of the process and of a power
-//! failure.
+//! Devices: the places of the log's bytes, and their survival of the end of the process and of a
+//! power failure.
 //!
 //! A device is one address range over its largest size, so its base address never changes; only the
 //! readable length grows. Bytes are written by [`Device::write`] and read through the mapping at
@@ -72,23 +72,23 @@ impl std::fmt::Display for Member {
 /// The version of the format. A device of another one is refused; 2 is the first that counts.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The size of the header at the start of a device; the first block begins here. A multiple of every
-/// page size in use, so that blocks are aligned to pages.
+/// The size of the header at the start of a device; the first block begins here. A multiple of
+/// every page size in use, so that blocks are aligned to pages.
 pub const HEADER_BYTES: u64 = 64 << 10;
 
-/// The size of a block, but on small devices: it holds the largest record that Aerospike allows, but
-/// for the block's header.
+/// The size of a block, but on small devices: it holds the largest record that Aerospike allows,
+/// but for the block's header.
 pub const BLOCK_BYTES: u64 = 8 << 20;
 
-/// The size of a block of a small device: the blocks that lanes fill, and the reserve, would be a tenth
-/// of such a device otherwise. It holds a record of 1 MiB.
+/// The size of a block of a small device: the blocks that lanes fill, and the reserve, would be a
+/// tenth of such a device otherwise. It holds a record of 1 MiB.
 pub const SMALL_BLOCK_BYTES: u64 = (1 << 20) + (64 << 10);
 
 /// The largest device that has small blocks: 4 GiB.
 const SMALL_DEVICE_BYTES_MAX: u64 = 4 << 30;
 
-/// Returns the size of the blocks of a new device that may grow to `max_device_bytes` and holds records of
-/// up to `max_record_bytes`.
+/// Returns the size of the blocks of a new device that may grow to `max_device_bytes` and holds
+/// records of up to `max_record_bytes`.
 #[must_use]
 pub const fn block_bytes_for(max_device_bytes: u64, max_record_bytes: u64) -> u64 {
     if max_device_bytes <= SMALL_DEVICE_BYTES_MAX && max_record_bytes <= SMALL_RECORD_BYTES_MAX {
@@ -113,11 +113,12 @@ pub const STAGING_BYTES: u64 = STAGING_LANES_MAX as u64 * STAGING_LANE_BYTES;
 /// How records are read from the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReadMode {
-    /// In a mapping of the device: no copy and no call of the system. A page that the device can no longer
-    /// read ends the process by a signal (SIGBUS).
+    /// In a mapping of the device: no copy and no call of the system. A page that the device can no
+    /// longer read ends the process by a signal (SIGBUS).
     #[default]
     Mapped,
-    /// By a call of the system, into a copy: one that fails is [`Error::Damaged`](crate::Error::Damaged). Costs two calls a record, about 1 us.
+    /// By a call of the system, into a copy: one that fails is
+    /// [`Error::Damaged`](crate::Error::Damaged). Costs two calls a record, about 1 us.
     Copied,
 }
 
@@ -175,8 +176,8 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Does nothing where the file system cannot; the content of the range is then unspecified.
     ///
     /// # Errors
-    /// [`DeviceError::Full`] where even that takes disk space; [`DeviceError::Truncated`], [`DeviceError::ReadOnly`],
-    /// [`DeviceError::Io`].
+    /// [`DeviceError::Full`] where even that takes disk space; [`DeviceError::Truncated`],
+    /// [`DeviceError::ReadOnly`], [`DeviceError::Io`].
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
     /// Writes bytes at `offset`.
@@ -197,17 +198,17 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Waits until everything written before the call is on stable storage.
     ///
     /// # Errors
-    /// [`DeviceError::Io`], also for want of space. It is then unknown which bytes reached the disk, and a later
-    /// success says nothing about it, since the system may have dropped the pages it could not write:
-    /// they must be written again. [`DeviceError::ReadOnly`].
+    /// [`DeviceError::Io`], also for want of space. It is then unknown which bytes reached the
+    /// disk, and a later success says nothing about it, since the system may have dropped the pages
+    /// it could not write: they must be written again. [`DeviceError::ReadOnly`].
     fn sync(&self) -> Result<(), DeviceError>;
 
     /// Makes the pages of `offset..offset + len` resident for reading. Best effort, and never
     /// beyond `len_bytes`.
     fn populate(&self, offset: u64, len: u64);
 
-    /// Has the pages of a range that is about to be written in memory, in the largest pages that the
-    /// system has: readers of records scattered over small pages wait for the page table as
+    /// Has the pages of a range that is about to be written in memory, in the largest pages that
+    /// the system has: readers of records scattered over small pages wait for the page table as
     /// long as for the record, and writers for fresh memory. Best effort, and never beyond
     /// `len_bytes`; changes no byte and takes no disk space.
     fn prepare(&self, offset: u64, len: u64) {
@@ -227,8 +228,8 @@ pub unsafe trait Device: Send + Sync + Debug {
     fn staging(&self) -> Option<NonNull<u8>>;
 
     /// Returns whether anything may ever have been stored in a range of the staging memory. Where
-    /// nothing was, reads are best left out: in files that are kept in memory each page that is read
-    /// takes space, and ends the process if there is none.
+    /// nothing was, reads are best left out: in files that are kept in memory each page that is
+    /// read takes space, and ends the process if there is none.
     fn may_be_staged(&self, _offset: u64, _len: u64) -> bool {
         true
     }
@@ -249,8 +250,8 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Returns the disk space taken, the staging memory included, in bytes.
     fn allocated_bytes(&self) -> u64;
 
-    /// Returns a number of this device in this boot of the machine: the same until the machine starts
-    /// again, and another one for a copy. 0 if the system does not say.
+    /// Returns a number of this device in this boot of the machine: the same until the machine
+    /// starts again, and another one for a copy. 0 if the system does not say.
     fn boot(&self) -> u64;
 
     /// Returns the path, or the kind of the device, for messages.

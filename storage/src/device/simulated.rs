@@ -175,8 +175,8 @@ impl SimulatedDevice {
     /// Makes the device that a power failure at this moment leaves.
     ///
     /// That is the disk, but each dirty unit may or may not have been written just before, and each
-    /// extension, reservation and release since the last sync may have been lost; bytes beyond
-    /// the length are zero. Each unit of the staging memory is as it is now, as it was at an earlier
+    /// extension, reservation and release since the last sync may have been lost; bytes beyond the
+    /// length are zero. Each unit of the staging memory is as it is now, as it was at an earlier
     /// moment, or zero.
     ///
     /// # Errors

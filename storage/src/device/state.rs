@@ -81,7 +81,8 @@ pub struct DurableExtent {
     pub entries: u32,
 }
 
-/// The highest number of an entry, which has 48 bits. Blocks, states and tenancies are counted to less.
+/// The highest number of an entry, which has 48 bits. Blocks, states and tenancies are counted to
+/// less.
 pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 
 impl DeviceState {
@@ -180,7 +181,8 @@ pub fn read_state(device: &dyn Device) -> Option<DeviceState> {
 pub(crate) fn newest_state<'a>(
     devices: impl Iterator<Item = &'a dyn Device>,
 ) -> Option<DeviceState> {
-    // Of equals the first: a write that fails leaves its sequence to the next one, which begins there.
+    // Of equals the first: a write that fails leaves its sequence to the next one, which begins
+    // there.
     let states = devices.filter_map(read_state);
     states.min_by_key(|state| Reverse(state.sequence))
 }

@@ -7,8 +7,8 @@
 //!        varint bytes kept since the last splice, varint bytes removed, varint bytes inserted x 2 + raised, the bytes;
 //!        if raised is 1: varint numbers that follow in what is kept, u8 bytes of each, u32 by how much each has grown
 //! ```
-//! Raised numbers are little-endian and wrap around: the offsets behind an element that came or went all differ by its
-//! length.
+//! Raised numbers are little-endian and wrap around: the offsets behind an element that came or
+//! went all differ by its length.
 //!
 //! They apply to the body of a whole record: key and payload.
 
@@ -19,7 +19,8 @@ use crate::reader::FieldReader;
 
 const FIXED_BYTES: usize = 16;
 
-/// The most pieces that a delta consists of: an edit changes a length or two, a count, and an element.
+/// The most pieces that a delta consists of: an edit changes a length or two, a count, and an
+/// element.
 const SPLICES_MAX: usize = 8;
 /// So many equal bytes end a change.
 const EQUAL_BYTES: usize = 16;
@@ -69,7 +70,8 @@ impl Raised {
         Some((raised, rest))
     }
 
-    /// As [`Raised::bytes`], of a decoded value: the count may be any, the width must be one of the two.
+    /// As [`Raised::bytes`], of a decoded value: the count may be any, the width must be one of the
+    /// two.
     fn checked_bytes(&self) -> Option<usize> {
         matches!(self.width, 2 | 4).then(|| self.count.checked_mul(self.width))?
     }
@@ -109,7 +111,8 @@ pub(crate) fn rebase(delta: &[u8], before: Location) -> Vec<u8> {
     bytes
 }
 
-/// The splices that turn `old` into `new`, if they take no more than `bytes_max` encoded. Costs one walk over both.
+/// The splices that turn `old` into `new`, if they take no more than `bytes_max` encoded. Costs one
+/// walk over both.
 pub(crate) fn diff(old: &[u8], new: &[u8], bytes_max: usize) -> Option<Vec<BodySplice>> {
     let mut splices = Vec::new();
     let (mut at, mut from, mut bytes) = (0, 0, 0);
@@ -211,7 +214,8 @@ fn begins_alike(old: &[u8], new: &[u8]) -> bool {
     }
 }
 
-/// The shortest change at the front after which the bodies are equal for a while: bytes removed, bytes inserted.
+/// The shortest change at the front after which the bodies are equal for a while: bytes removed,
+/// bytes inserted.
 fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     let equal = |removed: usize, inserted: usize| {
         begins_alike(old.get(removed..)?, new.get(inserted..)?).then_some((removed, inserted))
@@ -236,7 +240,8 @@ fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// Whether no change of the longest length or shorter is followed by eight equal bytes, which is soon seen.
+/// Whether no change of the longest length or shorter is followed by eight equal bytes, which is
+/// soon seen.
 fn differ_throughout(old: &[u8], new: &[u8]) -> bool {
     const LOOK_BYTES: usize = CHANGE_BYTES_MAX + 8;
     let (olds, news) = (
@@ -259,9 +264,11 @@ fn differ_throughout(old: &[u8], new: &[u8]) -> bool {
     })
 }
 
-/// Numbers at the front that have all grown by the same, perhaps behind one that came or went: as many as there are.
+/// Numbers at the front that have all grown by the same, perhaps behind one that came or went: as
+/// many as there are.
 fn raised_numbers(old: &[u8], new: &[u8]) -> Option<(usize, usize, Option<Raised>)> {
-    // Loops, since a chain of closures is not always inlined: this is tried for each put of another value.
+    // Loops, since a chain of closures is not always inlined: this is tried for each put of another
+    // value.
     let mut longest: Option<(usize, usize, Raised)> = None;
     for width in [2, 4] {
         for (removed, inserted) in [(0, 0), (0, width), (width, 0)] {
@@ -303,8 +310,8 @@ fn u32_of(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.first_chunk()?))
 }
 
-/// Turns the old body into the new one in place: the bytes between splices move once. `at` of the splices is in the
-/// body, `from` in `new`, in which they were found.
+/// Turns the old body into the new one in place: the bytes between splices move once. `at` of the
+/// splices is in the body, `from` in `new`, in which they were found.
 pub(crate) fn edit(body: &mut Vec<u8>, splices: &[BodySplice], new: &[u8]) {
     let old_bytes = body.len();
     // Behind each splice: where the kept bytes begin and end, and where they go.

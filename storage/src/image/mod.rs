@@ -1,12 +1,13 @@
 //! Images: records in memory that have deltas as newest versions in the log.
 //!
-//! An edit of a large record writes a *delta* against the version before it: a chain that ends at a whole record. Readers
-//! borrow one contiguous slice, so the present version of a record with a chain is kept in memory, as an image, as far as
-//! the namespace's budget goes. Images are a cache: evicting one drops the image and keeps the chain, and a reader of a
-//! chain leaves an image behind. A chain that grows too long is *folded*: the record is written whole again.
+//! An edit of a large record writes a *delta* against the version before it: a chain that ends at a
+//! whole record. Readers borrow one contiguous slice, so the present version of a record with a
+//! chain is kept in memory, as an image, as far as the namespace's budget goes. Images are a cache:
+//! evicting one drops the image and keeps the chain, and a reader of a chain leaves an image
+//! behind. A chain that grows too long is *folded*: the record is written whole again.
 //!
-//! Read `delta.rs` (the entry of an edit), and this file (where images are kept); `log/chain.rs` has the
-//! chains, `imaged.rs` goes from chains to images and back.
+//! Read `delta.rs` (the entry of an edit), and this file (where images are kept); `log/chain.rs`
+//! has the chains, `imaged.rs` goes from chains to images and back.
 
 pub(crate) mod delta;
 
@@ -49,7 +50,8 @@ pub(crate) struct Image {
     content: UnsafeCell<ImageContent>,
 }
 
-// SAFETY: the content is read by threads counted in `state`, and changed by one that found none counted.
+// SAFETY: the content is read by threads counted in `state`, and changed by one that found none
+// counted.
 unsafe impl Sync for Image {}
 
 /// No thread may look at the content: it is being changed.
@@ -129,7 +131,8 @@ impl Image {
         Some(ImageRef { image: self })
     }
 
-    /// Changes the content, unless a thread looks at it (false). For the owner of the record's lock.
+    /// Changes the content, unless a thread looks at it (false). For the owner of the record's
+    /// lock.
     pub(crate) fn edit(&self, change: impl FnOnce(&mut ImageContent)) -> bool {
         if self
             .state
@@ -213,11 +216,13 @@ impl Images {
         segment.get()?.get(number as usize % SEGMENT)
     }
 
-    /// The image with this number. A caller that found the number in the index under this guard finds the image.
+    /// The image with this number. A caller that found the number in the index under this guard
+    /// finds the image.
     #[inline]
     pub(crate) fn get<'a>(&'a self, number: u32, _guard: &'a Guard) -> Option<&'a Image> {
         let image = self.slot(number)?.load(Ordering::Acquire);
-        // SAFETY: an image that was linked when the guard was pinned, or later, is dropped after the guard.
+        // SAFETY: an image that was linked when the guard was pinned, or later, is dropped after
+        // the guard.
         unsafe { image.as_ref() }
     }
 
@@ -245,13 +250,14 @@ impl Images {
         Some(number)
     }
 
-    /// Drops an image once no thread looks at it. Its number is given out again after that. Only for the thread that has taken it out of the
-    /// index, or has never put it in.
+    /// Drops an image once no thread looks at it. Its number is given out again after that. Only
+    /// for the thread that has taken it out of the index, or has never put it in.
     pub(crate) fn remove(self: &Arc<Self>, number: u32, guard: &Guard) {
         let Some(image) = self.get(number, guard) else {
             return;
         };
-        // Counted as gone at once: a thread that looks whether there are too many must not evict others for it.
+        // Counted as gone at once: a thread that looks whether there are too many must not evict
+        // others for it.
         if let Some(content) = image.read() {
             let bytes = content.content().memory_bytes();
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -266,7 +272,8 @@ impl Images {
         };
         let image = slot.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !image.is_null() {
-            // SAFETY: unlinked by this call alone; every guard that could have found the number is gone.
+            // SAFETY: unlinked by this call alone; every guard that could have found the number is
+            // gone.
             drop(unsafe { Box::from_raw(image) });
             self.numbers.lock().free.push(number);
         }
@@ -323,7 +330,8 @@ impl Drop for Images {
         for slot in self.segments.iter().filter_map(OnceLock::get).flatten() {
             let image = slot.load(Ordering::Acquire);
             if !image.is_null() {
-                // SAFETY: linked, so no other thread drops it; no thread has the namespace any more.
+                // SAFETY: linked, so no other thread drops it; no thread has the namespace any
+                // more.
                 drop(unsafe { Box::from_raw(image) });
             }
         }

@@ -6,8 +6,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Tables begin on cache lines: the line is what a probe costs. Small ones begin where the allocator likes: a line more
-/// is cheap where all of the index is in the processor's caches, and the waste of rounding is not.
+/// Tables begin on cache lines: the line is what a probe costs. Small ones begin where the
+/// allocator likes: a line more is cheap where all of the index is in the processor's caches, and
+/// the waste of rounding is not.
 const ALIGN: usize = 64;
 const ALIGN_OF_SMALL: usize = 16;
 /// Tables with fewer words are small.
@@ -64,7 +65,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// The words of a table that holds nothing and never will, for all partitions that have none of their own.
+    /// The words of a table that holds nothing and never will, for all partitions that have none of
+    /// their own.
     pub(super) fn nothing(&self) -> NonNull<AtomicU64> {
         NonNull::from(&self.nothing).cast()
     }
@@ -93,14 +95,16 @@ impl Memory {
             layout.size() as u64 + overhead_bytes(layout),
             Ordering::Relaxed,
         );
-        // In the model a thread that wrongly still looks here sees holes, and a test fails, where memory would look unchanged.
+        // In the model a thread that wrongly still looks here sees holes, and a test fails, where
+        // memory would look unchanged.
         #[cfg(shuttle)]
         block
             .words()
             .iter()
             .for_each(|word| word.store(EMPTY, Ordering::SeqCst));
         for at in 0..block.length {
-            // SAFETY: `take` wrote every word; the owner gave the block away, so no thread looks at them.
+            // SAFETY: `take` wrote every word; the owner gave the block away, so no thread looks at
+            // them.
             unsafe { block.words.add(at).drop_in_place() };
         }
         // SAFETY: allocated by `take` with this layout.

@@ -1,12 +1,12 @@
 //! The primary index: digest -> place of the newest entry.
 //!
-//! 4,096 partitions by the digest. In each, a table of 16-byte slots sorted by 24 further bits of the digest, the *tag*
-//! (`table.rs`). A slot does not hold the digest: a tag that fits is settled by the digest in the log, so lookups take a
-//! closure that compares it there. Readers take no lock; writers take the partition's, under which the record locks are
-//! kept, too.
+//! 4,096 partitions by the digest. In each, a table of 16-byte slots sorted by 24 further bits of
+//! the digest, the *tag* (`table.rs`). A slot does not hold the digest: a tag that fits is settled
+//! by the digest in the log, so lookups take a closure that compares it there. Readers take no
+//! lock; writers take the partition's, under which the record locks are kept, too.
 //!
-//! Read `slot.rs`, `table.rs`, `partition.rs`, in this order. Its reasons, and the alternatives measured:
-//! `docs/decisions/0001-primary-index.md`.
+//! Read `slot.rs`, `table.rs`, `partition.rs`, in this order. Its reasons, and the alternatives
+//! measured: `docs/decisions/0001-primary-index.md`.
 
 mod memory;
 mod partition;
@@ -72,7 +72,8 @@ impl DigestIndex {
             .sum()
     }
 
-    /// The memory of the index in bytes: partitions, tables, and replaced tables that readers may still look at.
+    /// The memory of the index in bytes: partitions, tables, and replaced tables that readers may
+    /// still look at.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let fixed = size_of::<Self>() + size_of::<Memory>() + size_of_val(&*self.partitions);
         fixed as u64 + self.memory.bytes()

@@ -49,13 +49,14 @@ impl Partition {
     fn table<'a>(&'a self, _guard: &'a Guard) -> Option<Table<'a>> {
         let words = self.words.load(Ordering::Acquire);
         let shape = TableShape::unpack(self.shape.load(Ordering::Acquire));
-        // A writer that exchanges the table stores null before the new shape: still the same block, so the shape is its own.
-        // The same address does not come back meanwhile, since the guard keeps the block from being freed.
+        // A writer that exchanges the table stores null before the new shape: still the same block,
+        // so the shape is its own. The same address does not come back meanwhile, since the guard
+        // keeps the block from being freed.
         if words.is_null() || words != self.words.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: the block has this shape, all its words were written before its address was, and the guard, pinned
-        // before the address was loaded, keeps it from being given back.
+        // SAFETY: the block has this shape, all its words were written before its address was, and
+        // the guard, pinned before the address was loaded, keeps it from being given back.
         let words = unsafe { std::slice::from_raw_parts(words, shape.words()) };
         Some(Table::new(words, shape))
     }
@@ -84,7 +85,8 @@ impl Partition {
             return None;
         }
         let shape = TableShape::unpack(self.shape.load(Ordering::Acquire));
-        // SAFETY: `words` and `shape` describe the block that was put here, and the address is gone from here.
+        // SAFETY: `words` and `shape` describe the block that was put here, and the address is gone
+        // from here.
         Some(unsafe { Block::from_parts(words, shape.words()) })
     }
 }
@@ -97,12 +99,13 @@ pub(crate) struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Offers the records that can be the one with this digest to `matches`, which compares the digest in the log and
-    /// returns `Some` for the right one; usually there is one candidate, and one in hundreds is another record's.
+    /// Offers the records that can be the one with this digest to `matches`, which compares the
+    /// digest in the log and returns `Some` for the right one; usually there is one candidate, and
+    /// one in hundreds is another record's.
     ///
-    /// Takes no lock, unless writers disturb it many times in a row. A record that is there all the while is found. The
-    /// location may have been superseded meanwhile; the guard keeps the entry there. `matches` may be called twice for
-    /// one record and must not lock the index.
+    /// Takes no lock, unless writers disturb it many times in a row. A record that is there all the
+    /// while is found. The location may have been superseded meanwhile; the guard keeps the entry
+    /// there. `matches` may be called twice for one record and must not lock the index.
     pub(crate) fn lookup<R>(
         self,
         guard: &Guard,
@@ -137,8 +140,8 @@ impl Probe<'_> {
         }
     }
 
-    /// The first record that can be the one with this digest, to prefetch its entry. Looks once: beside
-    /// writers, a record that is there may be missed.
+    /// The first record that can be the one with this digest, to prefetch its entry. Looks once:
+    /// beside writers, a record that is there may be missed.
     #[inline]
     pub(crate) fn first_candidate(self, guard: &Guard) -> Option<(TablePosition, Candidate)> {
         let found = |at, head| Some((TablePosition(at as u32), Candidate::from_head(head)));
@@ -153,7 +156,8 @@ impl Probe<'_> {
         prefetch(std::ptr::from_ref(&self.partition.shape));
     }
 
-    /// Has the cache line fetched that `lookup` will need: called for a whole batch ahead, it hides most of the memory's latency.
+    /// Has the cache line fetched that `lookup` will need: called for a whole batch ahead, it hides
+    /// most of the memory's latency.
     #[inline]
     pub(crate) fn prefetch(self, guard: &Guard) {
         if let Some(table) = self.partition.table(guard) {
@@ -161,8 +165,8 @@ impl Probe<'_> {
         }
     }
 
-    /// The same with what a write changes. Without a guard block and shape may not belong together: then something
-    /// else is loaded, at worst nothing.
+    /// The same with what a write changes. Without a guard block and shape may not belong together:
+    /// then something else is loaded, at worst nothing.
     #[inline]
     pub(crate) fn prefetch_to_write(self) {
         let words = self.partition.words.load(Ordering::Acquire);
@@ -185,8 +189,8 @@ pub(crate) struct PartitionGuard<'a> {
     retired: Retired<'a>,
 }
 
-/// Blocks of replaced tables. They are handed to the epoch after the partition was unlocked: that may run what others
-/// have deferred, which may take locks of theirs.
+/// Blocks of replaced tables. They are handed to the epoch after the partition was unlocked: that
+/// may run what others have deferred, which may take locks of theirs.
 struct Retired<'a> {
     memory: &'a Arc<Memory>,
     /// Mostly none: every write locks a partition twice.
@@ -245,7 +249,8 @@ impl PartitionGuard<'_> {
     fn table(&self) -> Table<'_> {
         let words = self.partition.words.load(Ordering::Relaxed);
         let shape = self.shape();
-        // SAFETY: only who holds the lock exchanges the table, and does not return before both words are stored.
+        // SAFETY: only who holds the lock exchanges the table, and does not return before both
+        // words are stored.
         Table::new(
             unsafe { std::slice::from_raw_parts(words, shape.words()) },
             shape,
@@ -295,14 +300,15 @@ impl PartitionGuard<'_> {
         self.table().replace(position.0 as usize, &slot);
     }
 
-    /// Adds a record; that it is not there yet is for the caller to know. Grows the table if it must.
+    /// Adds a record; that it is not there yet is for the caller to know. Grows the table if it
+    /// must.
     pub(crate) fn insert(&mut self, tag: u32, slot: IndexSlot) {
         let (head, tail) = (slot.head(tag), slot.tail());
         let shape = self.shape();
         let room = self.len() < shape.capacity() && self.table().insert(head, tail);
         if !room {
-            // A table that is far from full and has no room at its end holds too many records of one tag: more lines
-            // would not help, more room there will.
+            // A table that is far from full and has no room at its end holds too many records of
+            // one tag: more lines would not help, more room there will.
             let crowded = self.len() < shape.capacity() / 4 * 3;
             if !crowded {
                 self.rebuild(shape.next(), &[]);
@@ -314,8 +320,8 @@ impl PartitionGuard<'_> {
         self.partition.records.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds the words of many records, none of which is there yet, in order of their tags, in one walk over the table: at a
-    /// restart.
+    /// Adds the words of many records, none of which is there yet, in order of their tags, in one
+    /// walk over the table: at a restart.
     pub(crate) fn insert_sorted(&mut self, records: &[(u64, u64)]) {
         if !records.is_empty() {
             self.merge(records);
@@ -361,7 +367,8 @@ impl PartitionGuard<'_> {
             .map(|(_, head, tail)| (tag_of(head), IndexSlot::from_words(head, tail)))
     }
 
-    /// Offers every record to `keep`, which may change it, and takes out those for which it says false. Returns how many those were.
+    /// Offers every record to `keep`, which may change it, and takes out those for which it says
+    /// false. Returns how many those were.
     pub(crate) fn update_each(
         &mut self,
         mut keep: impl FnMut(u32, &mut IndexSlot) -> bool,
@@ -383,7 +390,8 @@ impl PartitionGuard<'_> {
         doomed.len()
     }
 
-    /// Puts a table of this shape in the place of the present one, with `added` (sorted) among its records.
+    /// Puts a table of this shape in the place of the present one, with `added` (sorted) among its
+    /// records.
     fn rebuild(&mut self, shape: TableShape, added: &[(u64, u64)]) {
         let (block, shape) = if self.len() == 0 {
             self.filled(shape, added.iter().copied())
@@ -397,7 +405,8 @@ impl PartitionGuard<'_> {
             .fetch_add(added.len() as u32, Ordering::Relaxed);
     }
 
-    /// The records in a table of this shape, the quick way; none if the room at its end is too small.
+    /// The records in a table of this shape, the quick way; none if the room at its end is too
+    /// small.
     fn copied(&self, shape: TableShape) -> Option<(Block, TableShape)> {
         let memory = self.retired.memory;
         let block = memory.take(shape.words(), EMPTY);
@@ -447,12 +456,14 @@ impl PartitionGuard<'_> {
         partition
             .words
             .store(block.as_ptr().as_ptr(), Ordering::Release);
-        // It never comes back, so no reader takes it for a table of another shape, and it stays with the index.
+        // It never comes back, so no reader takes it for a table of another shape, and it stays
+        // with the index.
         if words == self.retired.memory.nothing() {
             return;
         }
-        // SAFETY: these are the parts of the block that was here, and its address is not here any more. Readers that
-        // still have it are pinned, and the block is given back only after they have gone.
+        // SAFETY: these are the parts of the block that was here, and its address is not here any
+        // more. Readers that still have it are pinned, and the block is given back only after they
+        // have gone.
         let retired = unsafe { Block::from_parts(words, old_shape.words()) };
         self.retired.blocks.get_or_insert_default().push(retired);
     }

@@ -66,8 +66,8 @@ fn slot(tag: u32) -> IndexSlot {
     }
 }
 
-/// The record that readers look for. In a table of two lines its home is the second, and the other's home the first: a
-/// reader that takes one table's shape for another's misses it.
+/// The record that readers look for. In a table of two lines its home is the second, and the
+/// other's home the first: a reader that takes one table's shape for another's misses it.
 const STAYING: u32 = 10_000_000;
 
 /// A line full of records but for one, the smallest tags first.

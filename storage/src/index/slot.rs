@@ -8,7 +8,8 @@
 
 use crate::location::Location;
 
-/// The head of a place without a record. No head equals it: its location would be the last unit of the largest device, where no entry fits.
+/// The head of a place without a record. No head equals it: its location would be the last unit of
+/// the largest device, where no entry fits.
 pub(super) const EMPTY: u64 = u64::MAX;
 
 /// How many bits a tag has.
@@ -25,7 +26,8 @@ const TOMBSTONE: u64 = 1 << (VOID_TIME_SHIFT + u32::BITS);
 const SIZE_SHIFT: u32 = u64::BITS - SIZE_BITS;
 const _: () = assert!(SET_BITS + u32::BITS + 1 + SIZE_BITS == u64::BITS);
 
-/// The largest span that a slot can hold, in 16-byte units: one less than a block of 8 MiB, and a block begins with its header.
+/// The largest span that a slot can hold, in 16-byte units: one less than a block of 8 MiB, and a
+/// block begins with its header.
 pub(crate) const SIZE_UNITS_MAX: u32 = (1 << SIZE_BITS) - 1;
 
 /// The largest set id that a slot can hold.

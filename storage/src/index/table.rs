@@ -1,17 +1,20 @@
 //! A table: records of one partition, sorted by tag, with holes between them.
 //!
-//! The home of a tag is the line (8 places) where it would be if the records were spread evenly: `tag * lines / 2^24`.
-//! A record is in its home or, if that is full, behind it. Homes rise with the tags, so Robin Hood order is order by
-//! tag: a probe walks up from the home and ends at the first larger tag or hole, and a larger table is filled in one walk
-//! over the old one, without looking into the log. There is no wrap-around; a few lines beyond the last home take what the
-//! end displaces, and the last place of all is always a hole. A table of a few records has one home for all.
+//! The home of a tag is the line (8 places) where it would be if the records were spread evenly:
+//! `tag * lines / 2^24`. A record is in its home or, if that is full, behind it. Homes rise with
+//! the tags, so Robin Hood order is order by tag: a probe walks up from the home and ends at the
+//! first larger tag or hole, and a larger table is filled in one walk over the old one, without
+//! looking into the log. There is no wrap-around; a few lines beyond the last home take what the
+//! end displaces, and the last place of all is always a hole. A table of a few records has one home
+//! for all.
 //!
-//! Heads and tails are two arrays in one block: the heads of a line are one cache line, and most probes load no other.
+//! Heads and tails are two arrays in one block: the heads of a line are one cache line, and most
+//! probes load no other.
 //!
-//! **Readers beside a writer.** `insert` moves records up one place, from the end: each is written to its new place
-//! before its old one is overwritten, so who walks upwards may meet it twice, but never misses it. `remove` moves
-//! records down, where a reader may just have been: the partition counts removals, and a reader that found nothing looks
-//! again if there was one meanwhile.
+//! **Readers beside a writer.** `insert` moves records up one place, from the end: each is written
+//! to its new place before its old one is overwritten, so who walks upwards may meet it twice, but
+//! never misses it. `remove` moves records down, where a reader may just have been: the partition
+//! counts removals, and a reader that found nothing looks again if there was one meanwhile.
 
 use super::slot::{Candidate, EMPTY, IndexSlot, TAG_BITS, tag_of};
 use crate::bytes::prefetch;
@@ -21,15 +24,16 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// Places a line: a cache line of heads.
 const LINE: usize = 8;
 
-/// Places beyond the last home. Few tables have more to displace there, and those grow a little early. Small tables have
-/// less to displace, and would pay for more.
+/// Places beyond the last home. Few tables have more to displace there, and those grow a little
+/// early. Small tables have less to displace, and would pay for more.
 const SPARE: usize = 16;
 const SPARE_OF_SMALL: usize = 8;
 /// Tables with fewer home lines are small.
 const SMALL_LINES: usize = 16;
 
-/// Up to this many places, all records have one home, the first line, and are side by side. A look-up walks over half of
-/// them, three lines at most. No places are left free, since they would cost most in a table this small.
+/// Up to this many places, all records have one home, the first line, and are side by side. A
+/// look-up walks over half of them, three lines at most. No places are left free, since they would
+/// cost most in a table this small.
 const CROWD_MAX: usize = 24;
 /// Number of places by which a crowd grows.
 const CROWD_STEP: usize = 4;
@@ -39,7 +43,8 @@ const CROWD_STEP: usize = 4;
 pub(super) struct TableShape {
     /// Lines that are homes.
     pub(super) lines: u32,
-    /// Places in all. Where there is one home line, these are few and a multiple of four; otherwise, one of a line.
+    /// Places in all. Where there is one home line, these are few and a multiple of four;
+    /// otherwise, one of a line.
     pub(super) places: u32,
 }
 
@@ -124,7 +129,8 @@ impl TableShape {
         if next < self.places as usize {
             return self;
         }
-        // Records with one tag pile up at the end, however many homes there are: let the room there grow in steps, too.
+        // Records with one tag pile up at the end, however many homes there are: let the room there
+        // grow in steps, too.
         let beyond = next - LINE * self.lines as usize;
         Self {
             lines: self.lines,
@@ -186,8 +192,8 @@ impl<'a> Table<'a> {
         at
     }
 
-    /// Offers places and heads of the records with this tag until one is taken. Needs no lock; the module says which records it
-    /// may miss.
+    /// Offers places and heads of the records with this tag until one is taken. Needs no lock; the
+    /// module says which records it may miss.
     #[inline]
     pub(super) fn lookup<R>(
         &self,
@@ -196,7 +202,8 @@ impl<'a> Table<'a> {
     ) -> Option<R> {
         let mut at = home(tag, self.lines);
         loop {
-            // Once only: a second load of the same place may show a smaller tag that was moved there.
+            // Once only: a second load of the same place may show a smaller tag that was moved
+            // there.
             let head = self.head(at);
             if tag_of(head) >= tag {
                 if tag_of(head) > tag || head == EMPTY {
@@ -210,7 +217,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Whether a place, which may be beyond the table, has the record with this tag at this location.
+    /// Whether a place, which may be beyond the table, has the record with this tag at this
+    /// location.
     #[inline]
     pub(super) fn has(&self, at: usize, tag: u32, location: Location) -> bool {
         self.heads.get(at).is_some_and(|head| {
@@ -260,7 +268,8 @@ impl<'a> Table<'a> {
         self.write(at, slot.head(tag_of(self.head(at))), slot.tail());
     }
 
-    /// Adds a record behind those with its tag. False if the places beyond the last home are used up; nothing is changed then.
+    /// Adds a record behind those with its tag. False if the places beyond the last home are used
+    /// up; nothing is changed then.
     pub(super) fn insert(&self, head: u64, tail: u64) -> bool {
         let tag = tag_of(head);
         self.prefetch_tail(tag);
@@ -283,7 +292,8 @@ impl<'a> Table<'a> {
         true
     }
 
-    /// Takes the record at a place out and moves those behind it towards their homes. The caller counts the removal.
+    /// Takes the record at a place out and moves those behind it towards their homes. The caller
+    /// counts the removal.
     pub(super) fn remove(&self, mut at: usize) {
         loop {
             let next = self.head(at + 1);
@@ -330,13 +340,15 @@ impl<'a> Table<'a> {
             })
     }
 
-    /// Fills an empty table with the records of another: what growth costs. False if they do not fit beyond the last home.
+    /// Fills an empty table with the records of another: what growth costs. False if they do not
+    /// fit beyond the last home.
     pub(super) fn fill_from(&self, other: Table<'_>) -> bool {
         let last = self.heads.len() - 1;
         let mut next = 0;
         for (head, tail) in other.heads.iter().zip(other.tails) {
             let (head, tail) = (head.load(Ordering::Relaxed), tail.load(Ordering::Relaxed));
-            // Holes come at random: copying them, too, to where the next record goes, spares the branch.
+            // Holes come at random: copying them, too, to where the next record goes, spares the
+            // branch.
             let (at, step) = if head == EMPTY {
                 (next, 0)
             } else {

@@ -243,7 +243,8 @@ fn no_load_takes_more_than_32_bytes_a_record() {
 
 #[test]
 fn an_index_of_few_records_is_small_and_growing_never_takes_it_above_its_limit() {
-    // Records, and the most that all of the index may take for them in bytes. The partitions alone take 256 KiB.
+    // Records, and the most that all of the index may take for them in bytes. The partitions alone
+    // take 256 KiB.
     let limits = [
         (0, 270_000),
         (1_000, 340 * 1_000),
@@ -263,8 +264,8 @@ fn an_index_of_few_records_is_small_and_growing_never_takes_it_above_its_limit()
             let mut partition = index.lock_partition(place as usize % PARTITIONS);
             partition.insert((place >> 40) as u32, slot(records));
         }
-        // Replaced tables are given back when the epoch has passed, which tests beside this one may hold up. The limit is for
-        // an index that never gives them back.
+        // Replaced tables are given back when the epoch has passed, which tests beside this one may
+        // hold up. The limit is for an index that never gives them back.
         let until = Instant::now() + Duration::from_secs(120);
         while index.memory_bytes() > limit && Instant::now() < until {
             epoch::advance();

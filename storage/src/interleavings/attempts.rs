@@ -6,7 +6,8 @@ use crate::core::Namespace;
 use crate::sync::thread;
 use std::time::Duration;
 
-/// Increments record 1 as a task does; one that `goes_away` ends where it would wait. Returns how often.
+/// Increments record 1 as a task does; one that `goes_away` ends where it would wait. Returns how
+/// often.
 fn increment_by_task(namespace: &Namespace, goes_away: bool) -> u8 {
     let mut attempt = namespace.attempt();
     loop {

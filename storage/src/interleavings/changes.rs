@@ -1,4 +1,5 @@
-//! A follower of changes beside writers and a sync: it misses nothing, sees nothing early, and is always woken.
+//! A follower of changes beside writers and a sync: it misses nothing, sees nothing early, and is
+//! always woken.
 
 use super::harness::*;
 use crate::changes::{ChangeKind, Delivery, LoggedChange, ReadEnd};

@@ -3,8 +3,8 @@
 //! A partition keeps its [`HeldLocks`] behind the mutex that guards its part of the index. A writer
 //! is in there for the lookup anyway, so an uncontended lock costs two small stores and no
 //! synchronisation of its own. Who finds the record locked queues, in FIFO order and at most
-//! `max_waiters` deep; a release hands the lock to the first in the queue directly, so no thread that
-//! comes later can overtake.
+//! `max_waiters` deep; a release hands the lock to the first in the queue directly, so no thread
+//! that comes later can overtake.
 //!
 //! ```text
 //! let mut partition = mutex.lock();
@@ -51,8 +51,8 @@ pub(crate) enum Acquire {
     Busy { waiting: usize },
 }
 
-/// The locks held in one partition, and the threads that wait for one. Accessed under the partition's
-/// mutex. Most of the time empty or of one element, which takes no allocation.
+/// The locks held in one partition, and the threads that wait for one. Accessed under the
+/// partition's mutex. Most of the time empty or of one element, which takes no allocation.
 #[derive(Default, Debug)]
 pub(crate) struct HeldLocks {
     first: Option<Digest>,
@@ -220,8 +220,8 @@ pub(crate) struct Waiter {
     /// The task that waits, if it is no thread.
     task: Mutex<Option<Waker>>,
     wakeup: Condvar,
-    /// How many waited before this one when it came. Only the first in line spins, or a hot record would keep every core
-    /// busy.
+    /// How many waited before this one when it came. Only the first in line spins, or a hot record
+    /// would keep every core busy.
     waiters_before: usize,
 }
 

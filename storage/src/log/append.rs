@@ -35,8 +35,8 @@ impl Log {
         Ok(appended.lsn)
     }
 
-    /// Appends entries that fit into one block together, with consecutive numbers. Inlined, so that a
-    /// single entry, the common case, costs no loop.
+    /// Appends entries that fit into one block together, with consecutive numbers. Inlined, so that
+    /// a single entry, the common case, costs no loop.
     #[inline(always)]
     pub(super) fn append_in_one(
         &self,
@@ -54,7 +54,8 @@ impl Log {
         }
     }
 
-    /// Appends where there is room after all, after an error of the lane that the thread was to use.
+    /// Appends where there is room after all, after an error of the lane that the thread was to
+    /// use.
     #[cold]
     fn append_elsewhere(
         &self,
@@ -90,8 +91,8 @@ impl Log {
         }
     }
 
-    /// Exchanges the block that a lane of an opening fills for that of the first lane: a sync names the
-    /// blocks of the log's own lanes.
+    /// Exchanges the block that a lane of an opening fills for that of the first lane: a sync names
+    /// the blocks of the log's own lanes.
     pub(crate) fn swap_open(&self, opening: &mut LaneState) {
         if let Some(first) = self.lanes.first() {
             std::mem::swap(&mut first.lock().open, &mut opening.open);
@@ -103,7 +104,8 @@ impl Log {
         self.next_lsn.store(lsn + 1, Ordering::SeqCst);
     }
 
-    /// Appends again after an error, where that was a full disk and there are blocks that were kept backed.
+    /// Appends again after an error, where that was a full disk and there are blocks that were kept
+    /// backed.
     #[cold]
     pub(super) fn append_backed(
         &self,
@@ -131,8 +133,8 @@ impl Log {
         })
     }
 
-    /// Appends to a block that another lane has open: where no other is left, deletes and cleaning go on in their rest. The
-    /// caller holds no lane.
+    /// Appends to a block that another lane has open: where no other is left, deletes and cleaning
+    /// go on in their rest. The caller holds no lane.
     #[cold]
     fn append_beside_writers(
         &self,
@@ -183,8 +185,8 @@ impl Log {
     ) -> Result<Location> {
         let mut lane = self.lane_with_room(state, entries.bytes(), headers.len(), purpose)?;
         let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
-        // A write that fails after its number was drawn would leave a gap. One lock for all lanes keeps
-        // the number for the next entry.
+        // A write that fails after its number was drawn would leave a gap. One lock for all lanes
+        // keeps the number for the next entry.
         let in_order = (self.writes_may_fail && !is_numbered).then(|| self.in_order.lock());
         if in_order.is_some() {
             // Its owner before may have left entries of the next numbers.

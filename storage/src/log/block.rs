@@ -1,4 +1,5 @@
-//! Blocks: parts of a device of one size, append-only within one life (incarnation), self-describing.
+//! Blocks: parts of a device of one size, append-only within one life (incarnation),
+//! self-describing.
 //!
 //! ```text
 //!    0 [4]  "SPK2"
@@ -16,7 +17,8 @@
 //!  ...      a filler up to the directory, once the block is closed
 //!           directory, from the end of the block downwards (see `directory`)
 //! ```
-//! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the mirror.
+//! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the
+//! mirror.
 
 use crate::bytes::{seal, unseal};
 use crate::device::{BLOCK_BYTES, HEADER_BYTES, NUMBER_MAX, SMALL_BLOCK_BYTES};
@@ -32,7 +34,8 @@ pub(crate) const MIRROR_AT: u64 = 512;
 /// The offset of a block's first entry.
 pub(crate) const ENTRIES_AT: u64 = 1024;
 
-/// The most that one entry can span: a block less its header, the filler that ends it and one sector of directory.
+/// The most that one entry can span: a block less its header, the filler that ends it and one
+/// sector of directory.
 pub(crate) const fn entry_units_max(block_bytes: u64) -> u32 {
     ((block_bytes - ENTRIES_AT - 64 - 512) / UNIT_BYTES) as u32
 }
@@ -87,8 +90,8 @@ impl BlockId {
     }
 }
 
-/// Returns the number of the block with this distance from the first one. Dividing by a constant takes no
-/// division.
+/// Returns the number of the block with this distance from the first one. Dividing by a constant
+/// takes no division.
 #[inline]
 pub(crate) const fn index_of(from_first: u64, block_bytes: u64) -> u64 {
     if block_bytes == BLOCK_BYTES {
@@ -98,8 +101,8 @@ pub(crate) const fn index_of(from_first: u64, block_bytes: u64) -> u64 {
     }
 }
 
-/// Where an opening has ended a block that was not closed. What follows counts only if its number is
-/// above the durable one: it was appended again elsewhere, or a power failure took it.
+/// Where an opening has ended a block that was not closed. What follows counts only if its number
+/// is above the durable one: it was appended again elsewhere, or a power failure took it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EndedBlock {
     /// In 16-byte units from the start of the block.
@@ -234,13 +237,15 @@ pub(crate) enum BlockUse {
     Free,
     /// It has entries of this life. `intact`: the header and its mirror are as they were written.
     Used { header: BlockHeader, intact: bool },
-    /// The life that the entries belong to is lost, or its entries are: the block holds entries of an earlier life.
+    /// The life that the entries belong to is lost, or its entries are: the block holds entries of
+    /// an earlier life.
     Unreadable,
 }
 
 impl BlockUse {
-    /// Judges a block by both copies of its header. Headers with a sequence number below `next_block` were durable, and so
-    /// was that of every block below `used_blocks`; a younger one may have reached the device in one copy only.
+    /// Judges a block by both copies of its header. Headers with a sequence number below
+    /// `next_block` were durable, and so was that of every block below `used_blocks`; a younger one
+    /// may have reached the device in one copy only.
     pub(crate) fn judge(
         own: HeaderCopy,
         mirror: HeaderCopy,
@@ -249,7 +254,8 @@ impl BlockUse {
     ) -> Self {
         let promised = |header: &BlockHeader| header.sequence < next_block;
         let newest = match (own.header(), mirror.header()) {
-            // A mirror that is behind was overtaken by a power failure; one that is ahead counts if it was durable.
+            // A mirror that is behind was overtaken by a power failure; one that is ahead counts if
+            // it was durable.
             (Some(own), Some(mirror)) if mirror.sequence > own.sequence && promised(&mirror) => {
                 mirror
             }
@@ -321,7 +327,8 @@ pub(crate) struct BlockState {
     /// 16-byte units of live entries.
     live_units: AtomicU32,
     incarnation: AtomicU64,
-    /// Entries that begin below this unit of the block are on the device; the others are in staging memory.
+    /// Entries that begin below this unit of the block are on the device; the others are in staging
+    /// memory.
     flushed_units: AtomicU32,
     /// The address that byte 0 of the block would have in the staging memory that holds its end.
     staged_at: AtomicUsize,
@@ -330,14 +337,16 @@ pub(crate) struct BlockState {
     /// The number under which the block was opened.
     sequence: AtomicU64,
     holds_copies: AtomicBool,
-    /// When the block was closed, in terms of the block sequence: its age, by which cleaning chooses.
+    /// When the block was closed, in terms of the block sequence: its age, by which cleaning
+    /// chooses.
     closed_at: AtomicU64,
     /// The lowest and the highest number of a change in the block, for followers of the changes.
     first_lsn: AtomicU64,
     last_lsn: AtomicU64,
     /// Where an opening has ended the block, as its header says.
     ended: [AtomicU64; 2],
-    /// What deltas make of emptying the block: see [`BlockState::folded_units`] and [`BlockState::chained_units`].
+    /// What deltas make of emptying the block: see [`BlockState::folded_units`] and
+    /// [`BlockState::chained_units`].
     folded_units: AtomicU64,
     chained_units: AtomicU64,
     /// The live units that an attempt to empty the block has left, perhaps [`LEFT_FOR_LONG`].
@@ -401,7 +410,8 @@ impl BlockState {
         self.renew(0, false, BlockPhase::Free);
     }
 
-    /// Sets the incarnation before the phase, so that a thread that sees the block open sees its new life.
+    /// Sets the incarnation before the phase, so that a thread that sees the block open sees its
+    /// new life.
     fn renew(&self, incarnation: u64, holds_copies: bool, phase: BlockPhase) {
         self.filled_units.store(0, Ordering::Relaxed);
         self.flushed_units.store(ALL_FLUSHED, Ordering::Relaxed);
@@ -423,8 +433,9 @@ impl BlockState {
         self.holds_copies.load(Ordering::Relaxed)
     }
 
-    /// The lowest and the highest number that a change in the block may have; (0, `u64::MAX`): not known. The first is above
-    /// the last where the block holds none: one that others are emptied into has copies only.
+    /// The lowest and the highest number that a change in the block may have; (0, `u64::MAX`): not
+    /// known. The first is above the last where the block holds none: one that others are emptied
+    /// into has copies only.
     pub(crate) fn change_lsns(&self) -> (u64, u64) {
         let first = self.first_lsn.load(Ordering::SeqCst);
         (first, self.last_lsn.load(Ordering::SeqCst))
@@ -435,8 +446,8 @@ impl BlockState {
         self.last_lsn.store(last, Ordering::SeqCst);
     }
 
-    /// Notes that the header is lost. The block counts as full, so that it is never emptied and used again: the content of
-    /// it is all there is left.
+    /// Notes that the header is lost. The block counts as full, so that it is never emptied and
+    /// used again: the content of it is all there is left.
     pub(crate) fn set_unreadable(&self) {
         self.renew(0, false, BlockPhase::Closed);
         self.add_live(self.capacity_units);
@@ -467,7 +478,8 @@ impl BlockState {
         self.closed_at.load(Ordering::Relaxed)
     }
 
-    /// The most that moving the block's entries away can win, in units: all of it, where nothing better is known.
+    /// The most that moving the block's entries away can win, in units: all of it, where nothing
+    /// better is known.
     pub(crate) fn filled_units(&self) -> u32 {
         match self.filled_units.load(Ordering::Relaxed) {
             0 => self.capacity_units,
@@ -493,10 +505,11 @@ impl BlockState {
         self.staged_at.load(Ordering::Acquire)
     }
 
-    /// From here on the entries from this unit of the block on are in staging memory, where byte 0 would have this address.
-    /// Everything below must be on the device.
+    /// From here on the entries from this unit of the block on are in staging memory, where byte 0
+    /// would have this address. Everything below must be on the device.
     pub(crate) fn stage(&self, flushed_units: u32, address: usize) {
-        // Readers look at the units last: with an address that is newer than the units they look again.
+        // Readers look at the units last: with an address that is newer than the units they look
+        // again.
         self.flushed_units.store(flushed_units, Ordering::Release);
         self.staged_at.store(address, Ordering::Release);
     }
@@ -524,7 +537,8 @@ impl BlockState {
         debug_assert!(before >= units, "live units of a block went below zero");
     }
 
-    /// Returns the units that emptying the block writes beside its live entries: the whole records of its deltas.
+    /// Returns the units that emptying the block writes beside its live entries: the whole records
+    /// of its deltas.
     pub(crate) fn folded_units(&self) -> u64 {
         self.folded_units.load(Ordering::Relaxed)
     }
@@ -549,7 +563,8 @@ impl BlockState {
         add(&self.chained_units, chained_units);
     }
 
-    /// Notes that the block could not be emptied. `for_long`: as long as nothing in it dies; otherwise a record was locked.
+    /// Notes that the block could not be emptied. `for_long`: as long as nothing in it dies;
+    /// otherwise a record was locked.
     pub(crate) fn note_left(&self, for_long: bool) {
         let long = if for_long { LEFT_FOR_LONG } else { 0 };
         self.left_units

@@ -1,4 +1,5 @@
-//! The life of a block in the log: opened for a lane, closed when it is full, and given back once it is empty.
+//! The life of a block in the log: opened for a lane, closed when it is full, and given back once
+//! it is empty.
 
 use crate::device::{DeviceError, DeviceResult};
 use crate::entry::Lsn;
@@ -24,8 +25,9 @@ const ROOM_BYTES_MIN: u64 = 128 << 10;
 /// What processors map by one entry of the page table at most.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Has the pages of a block that will soon be full in memory before anything is written to it: those it begins with were
-/// prepared with the block before. Up to the end of the last one the device has to be as long, if it may.
+/// Has the pages of a block that will soon be full in memory before anything is written to it:
+/// those it begins with were prepared with the block before. Up to the end of the last one the
+/// device has to be as long, if it may.
 fn prepare_block(volume: &Volume, id: BlockId) {
     let device = volume.device();
     let begin = id.offset_bytes().next_multiple_of(LARGE_PAGE_BYTES);
@@ -53,7 +55,8 @@ impl Log {
         volume.ok_or_else(|| no_device(id.device))
     }
 
-    /// Returns the lane with a block that has room for `entries` more of `bytes` in all: the open one, or a new one.
+    /// Returns the lane with a block that has room for `entries` more of `bytes` in all: the open
+    /// one, or a new one.
     #[inline]
     pub(super) fn lane_with_room<'a>(
         &'a self,
@@ -81,7 +84,8 @@ impl Log {
         let has_room = |open: &OpenBlock| open.fits(bytes, entries);
         let is_full = |open: &OpenBlock| !open.fits(ROOM_BYTES_MIN, 1);
         while !state.open.as_ref().is_some_and(has_room) {
-            // First a new one: without it, the open block stays open, and smaller entries may still fit.
+            // First a new one: without it, the open block stays open, and smaller entries may still
+            // fit.
             if state.open.is_some() && purpose == SpacePurpose::Write {
                 self.keep_backed_blocks()
                     .map_err(|error| self.refused(purpose, error))?;
@@ -120,8 +124,8 @@ impl Log {
         })
     }
 
-    /// Keeps free blocks backed, once that is a small part of the store: on a full disk, deletes had no room without one of
-    /// them, and defragmentation could move nothing without the other.
+    /// Keeps free blocks backed, once that is a small part of the store: on a full disk, deletes
+    /// had no room without one of them, and defragmentation could move nothing without the other.
     fn keep_backed_blocks(&self) -> DeviceResult<()> {
         while self.space.backed_blocks() < BACKED_KEPT && self.backed_max() > 0 {
             if let Some(staging) = self.staging() {
@@ -137,8 +141,8 @@ impl Log {
         Ok(())
     }
 
-    /// Finds the free blocks that an earlier opening has kept backed, or keeps others. `was_closed`: no other free block has
-    /// disk space behind it.
+    /// Finds the free blocks that an earlier opening has kept backed, or keeps others.
+    /// `was_closed`: no other free block has disk space behind it.
     pub(crate) fn renew_backed(&self, was_closed: bool) -> Result<()> {
         let free = self.space.free_blocks();
         if !was_closed {
@@ -167,7 +171,8 @@ impl Log {
         }
     }
 
-    /// Gives the disk space of free blocks back that a store of this size does not need, or has more of than `most`.
+    /// Gives the disk space of free blocks back that a store of this size does not need, or has
+    /// more of than `most`.
     pub(crate) fn release_surplus(&self, most: usize) -> Result<()> {
         let most = self.backed_max().min(most);
         while let Some(id) = self.space.take_backed_beyond(most) {
@@ -178,7 +183,8 @@ impl Log {
         Ok(())
     }
 
-    /// Gives the disk space of a block back, but for the first page, which keeps the header, and the mirror of another one.
+    /// Gives the disk space of a block back, but for the first page, which keeps the header, and
+    /// the mirror of another one.
     fn release_block(&self, id: BlockId) -> DeviceResult<()> {
         let volume = self.volume_of(id)?;
         let offset = id.offset_bytes();
@@ -189,8 +195,9 @@ impl Log {
         Ok(())
     }
 
-    /// Closes the blocks being filled that are worn, which is asked with the bytes that their entries take. Of the others
-    /// disk space goes back that no entry needs yet. Returns whether a block was closed.
+    /// Closes the blocks being filled that are worn, which is asked with the bytes that their
+    /// entries take. Of the others disk space goes back that no entry needs yet. Returns whether a
+    /// block was closed.
     pub(crate) fn tidy_lanes(
         &self,
         is_worn: impl Fn(BlockId, &BlockState, u64) -> bool,
@@ -248,7 +255,8 @@ impl Log {
                 prepare_block(volume, id);
                 self.space.want_next();
             }
-            // No buffer shows how fast the lane fills: an earlier full block is reason enough for one more.
+            // No buffer shows how fast the lane fills: an earlier full block is reason enough for
+            // one more.
             None if state.traffic != Traffic::default() => self.space.want_next(),
             _ => {}
         }
@@ -277,7 +285,8 @@ impl Log {
         let lane = state.locked(&self.volumes);
         let restarted = lane.map_or(Ok(()), |mut lane| lane.restart());
         restarted.inspect_err(|_| {
-            // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in it would parse.
+            // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in
+            // it would parse.
             state.open = None;
             let _ = self.note_free(id);
             if let Some(block) = volume.block(id.index) {
@@ -286,8 +295,8 @@ impl Log {
         })
     }
 
-    /// Writes the header of a block that is being opened. Blocks before it that never had one get one, too: a block without a
-    /// header before one in use counts as lost.
+    /// Writes the header of a block that is being opened. Blocks before it that never had one get
+    /// one, too: a block without a header before one in use counts as lost.
     fn write_first_header(&self, volume: &Volume, header: &BlockHeader) -> DeviceResult<()> {
         let _one_at_a_time = self.opening.lock();
         // A block that were opened without a header would be lost at the next opening.
@@ -307,8 +316,8 @@ impl Log {
         BlockHeader::free(id.index, volume.device_id(), self.draw_block_sequence())
     }
 
-    /// Prepares the block that the next lane will open, if one streams: that takes longer than anything else a writer would
-    /// have to do.
+    /// Prepares the block that the next lane will open, if one streams: that takes longer than
+    /// anything else a writer would have to do.
     pub(crate) fn prepare_next(&self) {
         if let Some(id) = self.space.choose_next(&self.volumes)
             && let Some(volume) = self.volumes.get(id.device)
@@ -323,7 +332,8 @@ impl Log {
             .ok_or_else(|| self.out_of_space(purpose))
     }
 
-    /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that is durable.
+    /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that
+    /// is durable.
     pub(crate) fn note_free(&self, id: BlockId) -> Result<()> {
         let volume = self.volume_of(id)?;
         Ok(volume.write_block_header(&self.free_header(volume, id))?)
@@ -335,8 +345,8 @@ impl Log {
         self.sync()
     }
 
-    /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
-    /// too, unless it will be used again soon.
+    /// Gives a block back that no reader can see any more, once it is durable that it is free. Its
+    /// disk space goes back, too, unless it will be used again soon.
     pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
         let volume = self.volume_of(id)?;
         // Where a part of it cannot be read, other disk space must take its place.
@@ -351,7 +361,8 @@ impl Log {
             block.free();
         }
         self.space.give_back(id, is_backed);
-        // Blocks that are kept backed are no room for writes: until there is some, cleaning goes on.
+        // Blocks that are kept backed are no room for writes: until there is some, cleaning goes
+        // on.
         if !is_backed || self.space.backed_blocks() > BACKED_KEPT {
             self.space.set_disk_full(false);
         }

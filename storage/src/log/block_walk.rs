@@ -1,7 +1,8 @@
-//! Reads a block by calls of the system: an unreadable range is damage of the entries there, and not a signal.
+//! Reads a block by calls of the system: an unreadable range is damage of the entries there, and
+//! not a signal.
 //!
-//! Recovery and `verify` scan a block entry by entry on these bytes; cleaning, the tombstone pass and readers of
-//! changes walk over entries with headers that hold, a piece at a time.
+//! Recovery and `verify` scan a block entry by entry on these bytes; cleaning, the tombstone pass
+//! and readers of changes walk over entries with headers that hold, a piece at a time.
 
 use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryKind, EntryView};
 use crate::location::UNIT_BYTES;
@@ -9,7 +10,8 @@ use crate::log::block::{BlockId, BlockState};
 use crate::log::directory::{DirectoryLine, ReadDirectory, directory_bytes};
 use crate::log::volume::Volume;
 
-/// How much is read by one call: little enough to stay in the processor's cache while it is looked at.
+/// How much is read by one call: little enough to stay in the processor's cache while it is looked
+/// at.
 pub(crate) const PIECE_BYTES: u64 = 256 << 10;
 /// The size of a page, read again alone where a larger piece cannot be read.
 const PAGE_BYTES: usize = 4096;
@@ -122,8 +124,9 @@ impl BlockWalk {
             .then(|| EntryView::new(raw, body))
     }
 
-    /// Reads the next piece of a block, up to `end` at most, and finds the entries with headers that hold. Returns where the
-    /// piece after it begins. A body is read as far as the piece goes, and beyond if it is wanted.
+    /// Reads the next piece of a block, up to `end` at most, and finds the entries with headers
+    /// that hold. Returns where the piece after it begins. A body is read as far as the piece goes,
+    /// and beyond if it is wanted.
     pub(crate) fn read_piece(
         &mut self,
         block: BlockLife<'_>,
@@ -170,8 +173,9 @@ impl BlockWalk {
         &self.entries
     }
 
-    /// Reads the lines of all entries that count in a block that is not being filled. `durable_entries`: how many an opening
-    /// has found there, unless it was closed. `None`: not all of its directory holds.
+    /// Reads the lines of all entries that count in a block that is not being filled.
+    /// `durable_entries`: how many an opening has found there, unless it was closed. `None`: not
+    /// all of its directory holds.
     pub(crate) fn lines_of(
         &mut self,
         life: BlockLife<'_>,

@@ -23,12 +23,13 @@ pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 1 << 10;
 /// A delta takes at most one part in this many of its record.
 pub(crate) const DELTA_SHARE: usize = 8;
 
-/// How many times as large as its whole record, or as small, a version of a chain may be. Emptying a block writes records of
-/// which it has a delta: they cannot be much larger than is known of them. And of a record that has shrunk the old bytes stay
-/// in the log until it is written whole.
+/// How many times as large as its whole record, or as small, a version of a chain may be. Emptying
+/// a block writes records of which it has a delta: they cannot be much larger than is known of
+/// them. And of a record that has shrunk the old bytes stay in the log until it is written whole.
 const GROWTH_MAX: u64 = 2;
 
-/// Whether a version with this body is too much larger, or smaller, than the whole record that its chain would begin with.
+/// Whether a version with this body is too much larger, or smaller, than the whole record that its
+/// chain would begin with.
 pub(crate) fn is_outgrown(whole_units: u32, body_bytes: usize) -> bool {
     let (whole, new) = (
         u64::from(whole_units),
@@ -37,7 +38,8 @@ pub(crate) fn is_outgrown(whole_units: u32, body_bytes: usize) -> bool {
     whole.max(new) > GROWTH_MAX * whole.min(new)
 }
 
-/// Whether a record with this image should be written whole. `had_image`: it was not built for this edit.
+/// Whether a record with this image should be written whole. `had_image`: it was not built for this
+/// edit.
 pub(crate) fn should_fold(content: &ImageContent, had_image: bool) -> bool {
     let body_bytes = content.body.len();
     let most = match () {
@@ -60,12 +62,12 @@ pub(crate) fn image_header(header: EntryHeader, body_bytes: usize) -> RawHeader 
     whole.encode_unchecked()
 }
 
-/// More entries than a chain has. An opening can put the edits of a folded record behind the ones that were
-/// folded, if the whole record was not durable.
+/// More entries than a chain has. An opening can put the edits of a folded record behind the ones
+/// that were folded, if the whole record was not durable.
 const ENTRIES_MAX: usize = 16 * DELTAS_MAX;
 
-/// Walks a chain from its newest entry to the whole record, and offers each entry. None: an entry of it is missing or
-/// damaged.
+/// Walks a chain from its newest entry to the whole record, and offers each entry. None: an entry
+/// of it is missing or damaged.
 fn walk(
     volumes: &[Volume],
     newest: Location,

@@ -16,8 +16,9 @@ impl Log {
         }
     }
 
-    /// Weighs the last delta of a chain. Emptying its block writes the record whole, once for all its deltas there, so the
-    /// first of them counts. Emptying the block of the whole record wins the delta.
+    /// Weighs the last delta of a chain. Emptying its block writes the record whole, once for all
+    /// its deltas there, so the first of them counts. Emptying the block of the whole record wins
+    /// the delta.
     fn weigh(&self, parts: &[ChainPart], sign: i64) {
         let [whole, between @ .., delta] = parts else {
             return;

@@ -1,8 +1,9 @@
 //! The directory of a block: which records have entries in it, apart from the entries themselves.
 //!
-//! It grows from the end of the block downwards, a sector of 512 bytes after the other, and is written with every flush.
-//! It is read only after damage: it names the records of entries that can no longer be read, so that exactly
-//! these records answer with an error, and no older version of them is taken for the present one.
+//! It grows from the end of the block downwards, a sector of 512 bytes after the other, and is
+//! written with every flush. It is read only after damage: it names the records of entries that can
+//! no longer be read, so that exactly these records answer with an error, and no older version of
+//! them is taken for the present one.
 //!
 //! ```text
 //! sector k lies at the size of the block - 512 * (k + 1)
@@ -102,12 +103,13 @@ pub(crate) const fn directory_bytes(entries: usize) -> u64 {
 pub(crate) struct Directory {
     /// The block's place: `offset` is that of the block.
     block: EntryPlace,
-    /// How many sectors have lines, and how many lines the last of these has. Every append asks for the size, which so takes no
-    /// division.
+    /// How many sectors have lines, and how many lines the last of these has. Every append asks for
+    /// the size, which so takes no division.
     sectors: usize,
     last_lines: usize,
-    /// Sectors from the end of the block downwards: the first is the last in memory, as on the device.
-    /// Complete sectors that are on the device need not stay here; those from this number on are kept.
+    /// Sectors from the end of the block downwards: the first is the last in memory, as on the
+    /// device. Complete sectors that are on the device need not stay here; those from this number
+    /// on are kept.
     kept_from: usize,
     kept: Vec<Sector>,
     /// Whether there is a line that is not on the device.
@@ -193,8 +195,8 @@ impl Directory {
         0 < self.last_lines && self.last_lines < LINES
     }
 
-    /// The sectors that are not on the device as they are now, in the device's order, and where they begin in the block.
-    /// `None`: all are.
+    /// The sectors that are not on the device as they are now, in the device's order, and where
+    /// they begin in the block. `None`: all are.
     pub(crate) fn pending(&mut self) -> Option<(u64, Vec<u8>)> {
         self.is_dirty.then(|| self.encode())
     }
@@ -217,7 +219,8 @@ impl Directory {
         (self.bytes(), bytes)
     }
 
-    /// The result of [`Directory::pending`] is on the device. A sector that has room is kept to be written again.
+    /// The result of [`Directory::pending`] is on the device. A sector that has room is kept to be
+    /// written again.
     pub(crate) fn written(&mut self) {
         self.is_dirty = false;
         let partial = self.has_room();
@@ -238,7 +241,8 @@ pub(crate) struct ReadDirectory {
 }
 
 impl ReadDirectory {
-    /// Reads all sectors of a block's directory that hold. `tail` is the end of the block, `block` the block's place.
+    /// Reads all sectors of a block's directory that hold. `tail` is the end of the block, `block`
+    /// the block's place.
     pub(crate) fn read(tail: &[u8], block: EntryPlace) -> Self {
         let mut read = Self::default();
         let (_, sectors) = tail.as_rchunks::<SECTOR_BYTES>();
@@ -262,8 +266,9 @@ impl ReadDirectory {
         read
     }
 
-    /// Whether no line of a later sector is missing. `durable_entries`: how many lines there were when the block was last
-    /// durable; `None`: it was closed, and its directory ends with a filler.
+    /// Whether no line of a later sector is missing. `durable_entries`: how many lines there were
+    /// when the block was last durable; `None`: it was closed, and its directory ends with a
+    /// filler.
     pub(crate) fn is_complete(&self, durable_entries: Option<u32>) -> bool {
         match durable_entries {
             Some(entries) => {
@@ -277,10 +282,11 @@ impl ReadDirectory {
         }
     }
 
-    /// Whether every entry that began between these units of the block (`from` included) has its line here, given that the
-    /// directory is complete or not.
+    /// Whether every entry that began between these units of the block (`from` included) has its
+    /// line here, given that the directory is complete or not.
     pub(crate) fn covers(&self, from: u32, to: u32, is_complete: bool) -> bool {
-        // A gap is covered if it is between the first entries of sectors that follow one another without one missing.
+        // A gap is covered if it is between the first entries of sectors that follow one another
+        // without one missing.
         let mut at = self
             .sectors
             .iter()
@@ -296,7 +302,8 @@ impl ReadDirectory {
         false
     }
 
-    /// Returns the lines of the first `entries` entries, or all lines of a closed block, if every one of them is there.
+    /// Returns the lines of the first `entries` entries, or all lines of a closed block, if every
+    /// one of them is there.
     pub(crate) fn whole_lines(mut self, entries: Option<usize>) -> Option<Vec<DirectoryLine>> {
         let numbers = self.sectors.iter().map(|(number, ..)| *number);
         let has_all = numbers
@@ -350,8 +357,8 @@ mod tests {
         }
     }
 
-    /// Returns the end of a block with a directory of `entries` entries, 10 units each from unit 64 on, flushed every
-    /// `flush` entries.
+    /// Returns the end of a block with a directory of `entries` entries, 10 units each from unit 64
+    /// on, flushed every `flush` entries.
     fn written(entries: u64, flush: u64) -> Vec<u8> {
         let mut block = vec![0; BLOCK_BYTES as usize];
         let mut directory = Directory::new(place());

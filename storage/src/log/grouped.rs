@@ -1,8 +1,8 @@
 //! Appending entries that count together: recovery takes all of them, or none.
 //!
-//! They get consecutive numbers, drawn at once under the lock of their lane, so a sync's horizon never
-//! falls between them. A group that fits into a block is one write. A larger one gets all its blocks
-//! before its first number is drawn; no write can then fail for want of space.
+//! They get consecutive numbers, drawn at once under the lock of their lane, so a sync's horizon
+//! never falls between them. A group that fits into a block is one write. A larger one gets all its
+//! blocks before its first number is drawn; no write can then fail for want of space.
 
 use crate::entry::{Appended, EntryHeader, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, NewEntry};
 use crate::error::{Error, Result};
@@ -117,8 +117,8 @@ impl Log {
         appended.inspect_err(|_| self.syncer.wake_failed())
     }
 
-    /// Appends the pieces of a group that is larger than a block, each to a block of its own. A sync
-    /// sees all of their numbers and blocks, or none.
+    /// Appends the pieces of a group that is larger than a block, each to a block of its own. A
+    /// sync sees all of their numbers and blocks, or none.
     #[cold]
     fn append_in_many(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
@@ -256,7 +256,8 @@ mod tests {
         let (device, namespace) = open_with_a_first_record();
         device.fail_write(1);
         assert!(commit(&namespace, 0, &REFUSED).is_err());
-        // The next entry is as long as the first member, and the group gets the numbers of the rest.
+        // The next entry is as long as the first member, and the group gets the numbers of the
+        // rest.
         commit(&namespace, 0, &[(2, b"d")]).unwrap();
         commit(&namespace, 1, &[(6, b"e"), (7, b"f")]).unwrap();
         let expected: [&[u8]; 6] = [b"d", b"", b"", b"", b"e", b"f"];

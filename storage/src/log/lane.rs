@@ -1,8 +1,9 @@
 //! Append lanes: each fills a block of its own, so that many writers append at once.
 //!
-//! An entry is assembled by its writer, then copied under the lane's lock: into the lane's staging buffer if it is small,
-//! straight to the device otherwise. A full buffer is flushed by the writer that finds it full. Under the lock everything happens
-//! in the order of the bytes, so a block never has a gap.
+//! An entry is assembled by its writer, then copied under the lane's lock: into the lane's staging
+//! buffer if it is small, straight to the device otherwise. A full buffer is flushed by the writer
+//! that finds it full. Under the lock everything happens in the order of the bytes, so a block
+//! never has a gap.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,7 +25,8 @@ use crate::log::staging::{
 use crate::log::volume::Volume;
 use crate::stats::Traffic;
 
-/// Disk space is put behind a block in pieces: this much at first, then half as much again as it has, up to the most.
+/// Disk space is put behind a block in pieces: this much at first, then half as much again as it
+/// has, up to the most.
 const CHUNK_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 /// What new versions of records leave of the space behind a block, for deletes on a full disk.
@@ -33,7 +35,8 @@ pub(crate) const SLACK_BYTES: u64 = 64 << 10;
 const RELEASED_BYTES_MIN: u64 = 16 << 10;
 /// After this many full buffers in a row a buffer grows.
 const FULL_BUFFERS_TO_GROW: u32 = 4;
-/// Where nothing is staged the directory goes to the device after this many bytes of it, and at every sync.
+/// Where nothing is staged the directory goes to the device after this many bytes of it, and at
+/// every sync.
 const DIRECTORY_PENDING_MAX: u64 = 32 << 10;
 /// An end shorter than a header is left as it is when a block is closed.
 pub(crate) const FILLER_BYTES_MIN: u64 = (ENTRY_HEADER_BYTES as u64).next_multiple_of(UNIT_BYTES);
@@ -52,8 +55,9 @@ thread_local! {
     static ASSEMBLED: Cell<Vec<[u8; 8]>> = const { Cell::new(Vec::new()) };
 }
 
-/// A thread keeps the memory of entries up to this size (64 KiB), and larger memory while groups use an eighth of it: giving it
-/// back to the system and taking it again costs more than filling it.
+/// A thread keeps the memory of entries up to this size (64 KiB), and larger memory while groups
+/// use an eighth of it: giving it back to the system and taking it again costs more than filling
+/// it.
 const KEPT_WORDS_MAX: usize = 8 << 10;
 
 impl Default for Assembled {
@@ -235,7 +239,8 @@ impl OpenBlock {
         Ok(())
     }
 
-    /// Puts disk space behind a range of the block that is wanted, or behind the least that will do. Returns which.
+    /// Puts disk space behind a range of the block that is wanted, or behind the least that will
+    /// do. Returns which.
     fn reserve(
         &self,
         volume: &Volume,
@@ -253,7 +258,8 @@ impl OpenBlock {
         }
     }
 
-    /// Gives the disk space between the entries and the directory back, but for a part that deletes need.
+    /// Gives the disk space between the entries and the directory back, but for a part that deletes
+    /// need.
     pub(crate) fn release_surplus(&mut self, volume: &Volume) {
         let from = (self.tail + SLACK_BYTES).next_multiple_of(PAGE_BYTES);
         let to = self.backed_from;
@@ -410,7 +416,8 @@ impl LockedLane<'_> {
         if !is_staged && has_staging {
             self.restart()?;
         } else if !has_staging && is_pending {
-            // The entry is there, and has used its number. A failure here is tried again, at a sync at the latest.
+            // The entry is there, and has used its number. A failure here is tried again, at a sync
+            // at the latest.
             let _ = self.write_directory();
         }
         // Counted before the lane is unlocked: a block that is closed next has its count.
@@ -537,9 +544,9 @@ impl LockedLane<'_> {
         Ok(())
     }
 
-    /// Ends the open block: from its last entry to its directory it is one filler, so that every byte of it parses.
-    /// `closed_at`: the block sequence, which gives the block's age. `last_lsn`: no entry of the block has a higher
-    /// number.
+    /// Ends the open block: from its last entry to its directory it is one filler, so that every
+    /// byte of it parses. `closed_at`: the block sequence, which gives the block's age. `last_lsn`:
+    /// no entry of the block has a higher number.
     pub(super) fn close(&mut self, closed_at: u64, last_lsn: Lsn) -> DeviceResult<()> {
         self.flush()?;
         let open = &mut *self.open;

@@ -1,10 +1,10 @@
-//! The log of one namespace: devices, blocks, lanes. It places entries and knows which bytes live; their meaning is the
-//! index's business.
+//! The log of one namespace: devices, blocks, lanes. It places entries and knows which bytes live;
+//! their meaning is the index's business.
 //!
-//! Read `entry.rs`, `block.rs`, `directory.rs` (the bytes on a device), `staging.rs`, `lane.rs` (how it gets there),
-//! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `syncer.rs`,
-//! `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
-//! that count together.
+//! Read `entry.rs`, `block.rs`, `directory.rs` (the bytes on a device), `staging.rs`, `lane.rs`
+//! (how it gets there), `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened,
+//! closed and given back), `syncer.rs`, `sync_devices.rs` (syncs, and what the devices' headers say
+//! of them), in this order. `grouped.rs` appends entries that count together.
 
 mod append;
 pub(crate) mod block;
@@ -86,11 +86,11 @@ pub(crate) struct Log {
     next_lsn: CachePadded<AtomicU64>,
     /// Rises with every block that is opened or freed.
     block_sequence: AtomicU64,
-    /// Held while the entries of a group larger than a block get numbers and blocks, and, where `writes_may_fail`, while
-    /// an entry gets its number and is written.
+    /// Held while the entries of a group larger than a block get numbers and blocks, and, where
+    /// `writes_may_fail`, while an entry gets its number and is written.
     in_order: Mutex<()>,
-    /// Whether an entry can fail to be written after its number was drawn: where entries are not staged, but
-    /// in memory.
+    /// Whether an entry can fail to be written after its number was drawn: where entries are not
+    /// staged, but in memory.
     writes_may_fail: bool,
     space: Space,
     syncer: Syncer,
@@ -109,8 +109,8 @@ thread_local! {
 }
 
 impl Log {
-    /// A log over empty or scanned devices; [`Log::start`] begins it. There are fewer lanes than asked for where the
-    /// devices are too small for a block and a reserved block for each.
+    /// A log over empty or scanned devices; [`Log::start`] begins it. There are fewer lanes than
+    /// asked for where the devices are too small for a block and a reserved block for each.
     pub(crate) fn new(
         namespace: String,
         volumes: Vec<Volume>,
@@ -142,7 +142,8 @@ impl Log {
             writes_may_fail,
             space: Space::new(blocks, write_lanes),
             syncer: Syncer::default(),
-            // Odd, so that no incarnation is ever 0; random in its upper half, so that no two openings share one.
+            // Odd, so that no incarnation is ever 0; random in its upper half, so that no two
+            // openings share one.
             sessions: AtomicU64::new((session << 32) | 1),
             states: Mutex::default(),
             opening: Mutex::default(),
@@ -245,7 +246,8 @@ impl Log {
         self.images.get(Images::number_of(location)?, guard)
     }
 
-    /// The content of an image; while an edit changes it, that of its chain: readers never wait for a writer.
+    /// The content of an image; while an edit changes it, that of its chain: readers never wait for
+    /// a writer.
     fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<HeldEntry<'a>> {
         if let Some(content) = image.read() {
             return Some(HeldEntry::Image(content));
@@ -324,8 +326,9 @@ impl Log {
         }
     }
 
-    /// A lane for this thread, locked: the one it had last, or else the first that is not held. So threads that never
-    /// meet share the first lane, and further lanes come into use when writers collide.
+    /// A lane for this thread, locked: the one it had last, or else the first that is not held. So
+    /// threads that never meet share the first lane, and further lanes come into use when writers
+    /// collide.
     #[inline]
     fn lane(&self, purpose: SpacePurpose) -> Result<MutexGuard<'_, LaneState>> {
         let (own, others) = self.lanes.split_last().ok_or_else(|| self.no_space())?;
@@ -385,7 +388,8 @@ impl Log {
         Ok(filled)
     }
 
-    /// Returns how far the blocks that lanes fill have come to the devices, without writing anything.
+    /// Returns how far the blocks that lanes fill have come to the devices, without writing
+    /// anything.
     pub(crate) fn filled_blocks(&self) -> Vec<FilledBlock> {
         let lanes = self.lanes.iter().map(|lane| lane.lock());
         let filled = lanes.filter_map(|state| state.open.as_ref().map(FilledBlock::of));
@@ -398,7 +402,8 @@ impl Log {
         Ok(lanes.try_for_each(|lane| self.close_block(&mut lane.lock()))?)
     }
 
-    /// Returns how many bytes are left in the block that others are emptied into, or in all open blocks.
+    /// Returns how many bytes are left in the block that others are emptied into, or in all open
+    /// blocks.
     pub(crate) fn cleaning_room_bytes(&self, all: bool) -> u64 {
         let lanes = if all { 0 } else { self.lanes.len() - 1 };
         let lanes = self.lanes.get(lanes..).unwrap_or_default().iter();
@@ -445,7 +450,8 @@ impl Log {
     }
 }
 
-/// A lane that is not held, sought from the one behind `hint` on, locked: the thread's from here on.
+/// A lane that is not held, sought from the one behind `hint` on, locked: the thread's from here
+/// on.
 #[cold]
 fn free_lane(
     lanes: &[CachePadded<Mutex<LaneState>>],

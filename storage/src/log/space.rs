@@ -10,22 +10,23 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Instant;
 
-/// A device file is extended by this many blocks at a time: an entry in the file system's journal, no disk space.
+/// A device file is extended by this many blocks at a time: an entry in the file system's journal,
+/// no disk space.
 const EXTEND_BLOCKS: u32 = 8;
-/// Reserved: a block for deletes, one that only defragmentation may take, and one it is filling. A lane that gets no block for
-/// its deletes goes to one that another lane has open.
+/// Reserved: a block for deletes, one that only defragmentation may take, and one it is filling. A
+/// lane that gets no block for its deletes goes to one that another lane has open.
 const RESERVE_BLOCKS: usize = 3;
 /// Limit on the default number of lanes, and the blocks that the devices must have for each.
 const LANES_DEFAULT_MAX: usize = 8;
 const BLOCKS_A_DEFAULT_LANE: usize = 24;
 /// With this many blocks beside the reserve space is short.
 const TIGHT_BLOCKS: u64 = 2;
-/// For this many blocks in use one free block may stay backed by disk space, up to 512 MiB: it will be used again soon, and
-/// its pages are in memory.
+/// For this many blocks in use one free block may stay backed by disk space, up to 512 MiB: it will
+/// be used again soon, and its pages are in memory.
 const USED_BLOCKS_A_BACKED_ONE: usize = 4;
 const BACKED_MAX: usize = 64;
-/// This many free blocks stay backed for the time when the disk is full: one for deletes, and one for cleaning, without which
-/// the space of the records that they delete would never come back.
+/// This many free blocks stay backed for the time when the disk is full: one for deletes, and one
+/// for cleaning, without which the space of the records that they delete would never come back.
 pub(crate) const BACKED_KEPT: usize = 2;
 
 /// Returns how many free blocks may stay backed.
@@ -119,7 +120,8 @@ impl FreeBlocks {
     }
 }
 
-/// Whether the next block is one with disk space behind all of it. Extends the devices if no block is left.
+/// Whether the next block is one with disk space behind all of it. Extends the devices if no block
+/// is left.
 fn takes_backed(
     blocks: &mut FreeBlocks,
     volumes: &[Volume],
@@ -132,9 +134,9 @@ fn takes_backed(
     Ok(!blocks.backed.is_empty() && (blocks.free.is_empty() || !spares_backed))
 }
 
-/// Returns how many lanes `blocks` can feed: each keeps a block open, dead or alive, and should have another to go on;
-/// defragmentation keeps one open, too, and there must be one left to write to. `wanted` 0: one for each core, unless
-/// what they keep would weigh on the devices.
+/// Returns how many lanes `blocks` can feed: each keeps a block open, dead or alive, and should
+/// have another to go on; defragmentation keeps one open, too, and there must be one left to write
+/// to. `wanted` 0: one for each core, unless what they keep would weigh on the devices.
 pub(crate) fn lanes_for(blocks: usize, wanted: usize) -> usize {
     let wanted = match wanted {
         0 => std::thread::available_parallelism()
@@ -232,7 +234,8 @@ impl Space {
         self.changed.notify_all();
     }
 
-    /// The block to prepare, if one is wanted and space is not short: the one that a writer takes next.
+    /// The block to prepare, if one is wanted and space is not short: the one that a writer takes
+    /// next.
     pub(crate) fn choose_next(&self, volumes: &[Volume]) -> Option<BlockId> {
         let mut blocks = self.blocks.lock();
         let is_wanted = std::mem::take(&mut blocks.wants_next);
@@ -305,8 +308,9 @@ impl Space {
             || self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// Rests until `until`, or until there is something to do before. `seen_tight`: the caller knows that space is short; else
-    /// that ends the rest, also where it was short before the rest began.
+    /// Rests until `until`, or until there is something to do before. `seen_tight`: the caller
+    /// knows that space is short; else that ends the rest, also where it was short before the rest
+    /// began.
     pub(crate) fn rest(&self, until: Instant, seen_tight: bool) -> RestEnd {
         let mut blocks = self.blocks.lock();
         loop {
@@ -332,8 +336,8 @@ impl Space {
         self.lacks(&self.blocks.lock(), wanted)
     }
 
-    /// Waits until there are as many blocks as wanted for new versions, until cleaning finds nothing to empty, until `until`,
-    /// or until waits have ended.
+    /// Waits until there are as many blocks as wanted for new versions, until cleaning finds
+    /// nothing to empty, until `until`, or until waits have ended.
     pub(crate) fn wait_for_room(&self, wanted: u64, until: Option<Instant>) {
         let mut blocks = self.blocks.lock();
         let vain_looks = blocks.vain_looks;
@@ -351,7 +355,8 @@ impl Space {
         self.blocks.lock().vain_looks
     }
 
-    /// Whether a task that waits for room should look again: as [`Space::wait_for_room`]. Else the task is woken when it should.
+    /// Whether a task that waits for room should look again: as [`Space::wait_for_room`]. Else the
+    /// task is woken when it should.
     pub(crate) fn has_changed(&self, wanted: u64, vain_looks: u64, task: &Waker) -> bool {
         let has_changed = || {
             let blocks = self.blocks.lock();
@@ -363,7 +368,8 @@ impl Space {
         }
     }
 
-    /// Wakes threads and tasks that wait for room, without the lock on the blocks: a waker may run its task at once.
+    /// Wakes threads and tasks that wait for room, without the lock on the blocks: a waker may run
+    /// its task at once.
     fn wake_writers(&self) {
         self.changed.notify_all();
         self.tasks.wake();
@@ -392,7 +398,8 @@ impl Space {
     }
 }
 
-/// Extends every device by its share of some blocks, which are taken from one device after the other. Costs no disk space.
+/// Extends every device by its share of some blocks, which are taken from one device after the
+/// other. Costs no disk space.
 fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> DeviceResult<()> {
     let share = EXTEND_BLOCKS.div_ceil(volumes.len().max(1) as u32);
     let mut new = Vec::new();

@@ -1,7 +1,8 @@
 //! Staging memory: it has entries until their block has them.
 //!
-//! Each lane has a buffer in memory that outlives the process (a shared mapping of a file beside the device). Entries are
-//! stored there before they are published, so a killed process loses nothing; a full buffer goes to its block by one write.
+//! Each lane has a buffer in memory that outlives the process (a shared mapping of a file beside
+//! the device). Entries are stored there before they are published, so a killed process loses
+//! nothing; a full buffer goes to its block by one write.
 //!
 //! ```text
 //! lane n at 260 KiB * n
@@ -95,8 +96,8 @@ pub(crate) struct NamespaceStaging {
     base: NonNull<u8>,
 }
 
-// SAFETY: `base` points into memory that the device owns, which may be used from any thread; words are stored and loaded
-// atomically, and each buffer is stored to under its lane's lock alone.
+// SAFETY: `base` points into memory that the device owns, which may be used from any thread; words
+// are stored and loaded atomically, and each buffer is stored to under its lane's lock alone.
 unsafe impl Send for NamespaceStaging {}
 // SAFETY: as above.
 unsafe impl Sync for NamespaceStaging {}
@@ -126,14 +127,16 @@ impl NamespaceStaging {
         if end > STAGING_BYTES || !offset.is_multiple_of(8) {
             return None;
         }
-        // SAFETY: inside the staging memory (above), aligned, and accessed by atomic words alone while the namespace runs.
+        // SAFETY: inside the staging memory (above), aligned, and accessed by atomic words alone
+        // while the namespace runs.
         Some(unsafe {
             let first = self.base.as_ptr().add(offset as usize).cast::<AtomicU64>();
             std::slice::from_raw_parts(first, count)
         })
     }
 
-    /// Notes the block of the entries that the lane's buffer will have. The other copy keeps the tenancy before.
+    /// Notes the block of the entries that the lane's buffer will have. The other copy keeps the
+    /// tenancy before.
     pub(crate) fn begin(&self, lane: usize, tenancy: &Tenancy) {
         let at = if tenancy.number.is_multiple_of(2) {
             COPY_AT[0]
@@ -146,7 +149,8 @@ impl NamespaceStaging {
         fence(Ordering::Release);
     }
 
-    /// Stores an entry at an offset of the lane's buffer. The caller holds the lane and has looked at its size.
+    /// Stores an entry at an offset of the lane's buffer. The caller holds the lane and has looked
+    /// at its size.
     pub(crate) fn store(&self, lane: usize, at: u64, entry: &[[u8; 8]]) {
         debug_assert!(at + 8 * entry.len() as u64 <= BUFFER_BYTES_MAX);
         let offset = lane as u64 * STAGING_LANE_BYTES + BUFFER_AT + at;
@@ -167,7 +171,8 @@ impl NamespaceStaging {
         let to = to.min(BUFFER_BYTES_MAX);
         let from = from.min(to);
         let offset = lane as u64 * STAGING_LANE_BYTES + BUFFER_AT + from;
-        // SAFETY: inside the lane's buffer (above), which is stored to under the lane's lock alone; the caller holds it.
+        // SAFETY: inside the lane's buffer (above), which is stored to under the lane's lock alone;
+        // the caller holds it.
         unsafe {
             let first = self.base.as_ptr().add(offset as usize);
             std::slice::from_raw_parts(first, (to - from) as usize)
@@ -183,8 +188,9 @@ impl NamespaceStaging {
         self.bytes(lane, from, hole.unwrap_or(to))
     }
 
-    /// Loads words from an address inside the staging memory, which may be stored to at the same time: the caller finds out
-    /// afterwards whether they are what it wanted. False: the address is not inside.
+    /// Loads words from an address inside the staging memory, which may be stored to at the same
+    /// time: the caller finds out afterwards whether they are what it wanted. False: the address is
+    /// not inside.
     pub(crate) fn load(&self, address: usize, into: &mut [[u8; 8]]) -> bool {
         let Some(offset) = address.checked_sub(self.base.as_ptr().addr()) else {
             return false;
@@ -192,7 +198,8 @@ impl NamespaceStaging {
         let Some(words) = self.words(offset as u64, into.len()) else {
             return false;
         };
-        // The words are no steps of the model; the lane may go on before them, and between header and body.
+        // The words are no steps of the model; the lane may go on before them, and between header
+        // and body.
         #[cfg(shuttle)]
         crate::sync::thread::yield_now();
         for (target, word) in into.iter_mut().zip(words) {

@@ -12,8 +12,8 @@ use crate::sync::atomic::Ordering;
 use std::thread::Builder;
 
 impl Log {
-    /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
-    /// the next sync makes durable).
+    /// Everything appended before this call is on stable storage when it returns, and the devices'
+    /// headers say so (which the next sync makes durable).
     pub(crate) fn sync(&self) -> Result<()> {
         self.syncer
             .sync(|| self.sync_devices())
@@ -38,20 +38,21 @@ impl Log {
         }
     }
 
-    /// Lets writes try the disk again that was full, if the last sync was not refused, or the next one is not.
+    /// Lets writes try the disk again that was full, if the last sync was not refused, or the next
+    /// one is not.
     pub(crate) fn retry_growth(&self) {
         if !self.syncer.is_refused() || self.sync().is_ok() {
             self.space.set_disk_full(false);
         }
     }
 
-    /// Notes for the next opening that the bytes it reads may be in the system's memory alone. A system that
-    /// cannot even keep that in memory has nothing else to read, either.
+    /// Notes for the next opening that the bytes it reads may be in the system's memory alone. A
+    /// system that cannot even keep that in memory has nothing else to read, either.
     fn note_failed_sync(&self) {
         let mut states = self.states.lock();
         if !std::mem::replace(&mut states.noted.sync_failed, true) {
-            // The next opening takes writes for lost all the same, and must see that it reads pages of the same life of the
-            // machine.
+            // The next opening takes writes for lost all the same, and must see that it reads pages
+            // of the same life of the machine.
             states.keeps_boots = false;
             self.number_state(&mut states);
             // Every device that can be written: one of them has failed.
@@ -66,8 +67,9 @@ impl Log {
         self.states.lock().noted.sync_failed = false;
     }
 
-    /// Writes the first page of a block without entries anew, in other disk space, if the file system may have given it up: a
-    /// sync has failed, and none before it has covered a header there.
+    /// Writes the first page of a block without entries anew, in other disk space, if the file
+    /// system may have given it up: a sync has failed, and none before it has covered a header
+    /// there.
     pub(crate) fn renew_first_page(&self, id: BlockId) -> DeviceResult<()> {
         let states = self.states.lock();
         let device = states.noted.devices.get(id.device);
@@ -85,10 +87,12 @@ impl Log {
         device.write(offset, &headers)
     }
 
-    /// Does so for all free blocks, those included of which the devices have the first page alone. By then the devices say
-    /// that a sync has failed: a power failure may take the pages that are written anew.
+    /// Does so for all free blocks, those included of which the devices have the first page alone.
+    /// By then the devices say that a sync has failed: a power failure may take the pages that are
+    /// written anew.
     pub(crate) fn renew_free_blocks(&self) -> DeviceResult<()> {
-        // A state that was read may be in the system's memory alone, and given up: only a new one reaches the devices.
+        // A state that was read may be in the system's memory alone, and given up: only a new one
+        // reaches the devices.
         self.write_state(&mut self.states.lock())?;
         for volume in &self.volumes {
             volume.sync()?;
@@ -101,8 +105,8 @@ impl Log {
         Ok(())
     }
 
-    /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
-    /// share one sync.
+    /// Everything up to a number that was given is on stable storage when this returns. Writers
+    /// that wait at the same time share one sync.
     pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
         if lsn.0 <= self.syncer.durable_lsn() {
             return Ok(());
@@ -116,8 +120,8 @@ impl Log {
             })
     }
 
-    /// Flushes every lane, syncs all devices side by side, and then notes the durable numbers and extents. Returns the number
-    /// up to which all is durable.
+    /// Flushes every lane, syncs all devices side by side, and then notes the durable numbers and
+    /// extents. Returns the number up to which all is durable.
     fn sync_devices(&self) -> SyncResult<u64> {
         // A writer that drew a number before this has left its lane when that is flushed.
         let (complete, next_block) = {
@@ -195,13 +199,15 @@ impl Log {
         }
     }
 
-    /// Lets states keep the boots that an opening has found, or note the devices' own. As long as entries that a power
-    /// failure has cut off are not void, an opening after this one must know of it.
+    /// Lets states keep the boots that an opening has found, or note the devices' own. As long as
+    /// entries that a power failure has cut off are not void, an opening after this one must know
+    /// of it.
     pub(crate) fn keep_boots(&self, keeps: bool) {
         self.states.lock().keeps_boots = keeps;
     }
 
-    /// Notes whether the namespace is in use (0), or the id of the snapshot of its clean close. Every later note says the same.
+    /// Notes whether the namespace is in use (0), or the id of the snapshot of its clean close.
+    /// Every later note says the same.
     pub(crate) fn set_clean_close(&self, id: u64) -> Result<()> {
         let mut states = self.states.lock();
         states.noted.clean_close = id;

@@ -18,7 +18,8 @@ struct SyncProgress {
     took: Duration,
     running: bool,
     failure: Option<String>,
-    /// Tasks that wait for a sequence number to become durable, lowest number first. The background syncs for them.
+    /// Tasks that wait for a sequence number to become durable, lowest number first. The background
+    /// syncs for them.
     waiting: BTreeMap<Ticket, Waker>,
     /// The next ticket's serial number.
     next_serial: u64,
@@ -59,9 +60,10 @@ pub(crate) enum SyncRequest {
     End,
 }
 
-/// Runs one sync at a time for everybody who asks, and remembers the first failure for ever: a failed sync is never
-/// retried as if nothing had happened, since the kernel may have dropped the pages it could not write. One that found no
-/// room for a write of its own has dropped nothing, and the next one tries again.
+/// Runs one sync at a time for everybody who asks, and remembers the first failure for ever: a
+/// failed sync is never retried as if nothing had happened, since the kernel may have dropped the
+/// pages it could not write. One that found no room for a write of its own has dropped nothing, and
+/// the next one tries again.
 #[derive(Debug, Default)]
 pub(crate) struct Syncer {
     progress: Mutex<SyncProgress>,
@@ -101,16 +103,16 @@ impl From<DeviceError> for SyncError {
 }
 
 impl Syncer {
-    /// Returns when a sync that started after this call has succeeded. `sync` is run without any lock, and returns the
-    /// number up to which everything was complete before it.
+    /// Returns when a sync that started after this call has succeeded. `sync` is run without any
+    /// lock, and returns the number up to which everything was complete before it.
     pub(crate) fn sync(&self, sync: impl Fn() -> SyncResult<u64>) -> SyncResult<()> {
         let progress = self.progress.lock();
         let needed = progress.started + 1;
         self.sync_until(|progress| progress.completed >= needed, progress, sync)
     }
 
-    /// Returns when everything up to a number that was given is durable: by a sync that others have begun, if that covers
-    /// it.
+    /// Returns when everything up to a number that was given is durable: by a sync that others have
+    /// begun, if that covers it.
     pub(crate) fn sync_to(&self, lsn: Lsn, sync: impl Fn() -> SyncResult<u64>) -> SyncResult<()> {
         let is_durable = |_: &SyncProgress| lsn.0 <= self.durable_lsn();
         self.sync_until(is_durable, self.progress.lock(), sync)
@@ -176,14 +178,15 @@ impl Syncer {
         }
     }
 
-    /// Ends all syncing: no later write becomes durable. Callers hold locks of the log: they call [`Syncer::wake_failed`]
-    /// without them.
+    /// Ends all syncing: no later write becomes durable. Callers hold locks of the log: they call
+    /// [`Syncer::wake_failed`] without them.
     pub(super) fn set_failed(&self, reason: String) {
         self.progress.lock().failure.get_or_insert(reason);
         self.failed.store(true, Ordering::SeqCst);
     }
 
-    /// Wakes all who wait, after a failure. A waker may run its task at once, which takes locks of the log.
+    /// Wakes all who wait, after a failure. A waker may run its task at once, which takes locks of
+    /// the log.
     pub(super) fn wake_failed(&self) {
         if !self.failed.load(Ordering::SeqCst) {
             return;
@@ -235,8 +238,9 @@ impl Syncer {
         (progress.completed, progress.took)
     }
 
-    /// Looks whether everything up to a number is durable. If it is not, the task is put on the list of tasks to wake
-    /// when it is, when a sync fails, or when the background ends. `ticket`: the task's place on the list, if it has one.
+    /// Looks whether everything up to a number is durable. If it is not, the task is put on the
+    /// list of tasks to wake when it is, when a sync fails, or when the background ends. `ticket`:
+    /// the task's place on the list, if it has one.
     pub(crate) fn wait(&self, lsn: Lsn, ticket: Option<Ticket>, waker: &Waker) -> Wait {
         if lsn.0 <= self.durable_lsn() {
             return Wait::Durable;

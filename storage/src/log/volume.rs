@@ -49,20 +49,22 @@ pub(crate) struct Volume {
     headers: Mutex<()>,
 }
 
-/// A writer reads its record from one end to the other, but in a list it first jumps to and fro: fetched ahead, the
-/// lines come at the same time instead of one after the other. The rest is fetched by the processor's own guess.
+/// A writer reads its record from one end to the other, but in a list it first jumps to and fro:
+/// fetched ahead, the lines come at the same time instead of one after the other. The rest is
+/// fetched by the processor's own guess.
 const PREFETCH_BYTES: u64 = 8 << 10;
 /// Fetched by [`Volume::entry`]: three cache lines.
 const SMALL_BYTES: u64 = 3 * 64;
 
-// SAFETY: `base` points into memory that the device owns; a device may be used from any thread, and its memory is only read.
+// SAFETY: `base` points into memory that the device owns; a device may be used from any thread, and
+// its memory is only read.
 unsafe impl Send for Volume {}
 // SAFETY: as above.
 unsafe impl Sync for Volume {}
 
 impl Volume {
-    /// A device with this header. The header alone says which block is the last and so has its mirror in the first: a
-    /// device that is open to read may report that it cannot grow.
+    /// A device with this header. The header alone says which block is the last and so has its
+    /// mirror in the first: a device that is open to read may report that it cannot grow.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         number: usize,
@@ -109,7 +111,8 @@ impl Volume {
         Ok(())
     }
 
-    /// The length that survives a power failure, as far as this opening has made sure of it; 0 = not yet.
+    /// The length that survives a power failure, as far as this opening has made sure of it; 0 =
+    /// not yet.
     pub(crate) fn synced_bytes(&self) -> u64 {
         self.synced_bytes.load(Ordering::SeqCst)
     }
@@ -221,8 +224,8 @@ impl Volume {
         Some((block, from_first - index * self.block_bytes))
     }
 
-    /// The entry at a location that the index holds, or held since the guard was pinned. `None` if the bytes there cannot
-    /// be an entry (damage).
+    /// The entry at a location that the index holds, or held since the guard was pinned. `None` if
+    /// the bytes there cannot be an entry (damage).
     #[inline]
     pub(crate) fn entry<'a>(
         &'a self,
@@ -251,11 +254,12 @@ impl Volume {
             return None;
         }
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;
-        // Key and payload are in the two lines behind the one in which an entry begins, and a reader of the
-        // header goes on to them.
+        // Key and payload are in the two lines behind the one in which an entry begins, and a
+        // reader of the header goes on to them.
         prefetch_lines(start.wrapping_add(64), 128);
-        // SAFETY: inside the device (above). A published entry that is on the device is not written again before every guard
-        // that could have seen its location is gone, so these bytes do not change while the guard lives.
+        // SAFETY: inside the device (above). A published entry that is on the device is not written
+        // again before every guard that could have seen its location is gone, so these bytes do not
+        // change while the guard lives.
         let raw = unsafe { &*start.cast::<RawHeader>() };
         let length = body_bytes_of(raw);
         if in_block + ENTRY_HEADER_BYTES as u64 + length > self.block_bytes {
@@ -274,7 +278,8 @@ impl Volume {
         Some(EntryView::new(raw, body))
     }
 
-    /// The entry, if it cannot be lent: a copy from staging memory, or one read by calls of the system.
+    /// The entry, if it cannot be lent: a copy from staging memory, or one read by calls of the
+    /// system.
     fn copied_entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<HeldEntry<'a>> {
         let (block, in_block) = self.block_at(location)?;
         if !block.is_flushed(unit_of(in_block))
@@ -296,8 +301,8 @@ impl Volume {
         }
     }
 
-    /// Reads a range by calls of the system. Unreadable bytes are zero, and noted, in parts of `part`
-    /// bytes and at most to the next multiple of it. Returns how much that is.
+    /// Reads a range by calls of the system. Unreadable bytes are zero, and noted, in parts of
+    /// `part` bytes and at most to the next multiple of it. Returns how much that is.
     pub(crate) fn read_readable(&self, offset: u64, target: &mut [u8], part: usize) -> u64 {
         if self.device.read(offset, target).is_ok() {
             return 0;
@@ -317,7 +322,8 @@ impl Volume {
         unreadable
     }
 
-    /// A copy of an entry that was staged when the caller looked. None: it is on the device by now, or it is damaged.
+    /// A copy of an entry that was staged when the caller looked. None: it is on the device by now,
+    /// or it is damaged.
     fn staged_entry(&self, block: &BlockState, in_block: u64) -> Option<CopiedEntry> {
         let staging = self.staging.as_ref()?;
         loop {
@@ -325,7 +331,8 @@ impl Volume {
             let copy = CopiedEntry::load(self.block_bytes - in_block, |at, words| {
                 staging.load(address.wrapping_add(at as usize), words)
             });
-            // A writer of another tenancy's bytes has noted before that this entry is on the device.
+            // A writer of another tenancy's bytes has noted before that this entry is on the
+            // device.
             fence(Ordering::Acquire);
             if block.is_flushed(unit_of(in_block)) {
                 return None;
@@ -337,8 +344,8 @@ impl Volume {
         }
     }
 
-    /// Returns the header of an entry if its check holds, without reading the mapping. `None`: it cannot be read, or it is
-    /// damaged.
+    /// Returns the header of an entry if its check holds, without reading the mapping. `None`: it
+    /// cannot be read, or it is damaged.
     pub(crate) fn read_entry_header(&self, location: Location) -> Option<EntryHeader> {
         let (block, in_block) = self.block_at(location)?;
         let offset = location.offset_bytes();

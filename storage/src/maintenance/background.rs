@@ -18,18 +18,22 @@ const TIGHT_TICK: Duration = Duration::from_millis(5);
 /// A store without a write for this long is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// An idle store looks at its tombstones once this part of its entries, one in this many, has become tombstones.
+/// An idle store looks at its tombstones once this part of its entries, one in this many, has
+/// become tombstones.
 const TOMBSTONE_SHARE: u64 = 8;
 
-/// Tombstones are forgotten at each 30th expiry pass (once an hour at the default period), since that reads the directories
-/// of most blocks; when space is short; and where they come to outnumber the records.
+/// Tombstones are forgotten at each 30th expiry pass (once an hour at the default period), since
+/// that reads the directories of most blocks; when space is short; and where they come to outnumber
+/// the records.
 const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
 
-/// Fewer new tombstones than this are no reason to read directories: a megabyte of index, four of log.
+/// Fewer new tombstones than this are no reason to read directories: a megabyte of index, four of
+/// log.
 const TOMBSTONES_MIN: u64 = 1 << 16;
 
-/// When space is short, looking at tombstones takes at most one part in this many of the thread's time, and
-/// half of that after each look in vain, until the rest is this long: a follower or a reader may have gone.
+/// When space is short, looking at tombstones takes at most one part in this many of the thread's
+/// time, and half of that after each look in vain, until the rest is this long: a follower or a
+/// reader may have gone.
 const PRESSED_SHARE: u32 = 8;
 const VAIN_LOOKS_MAX: u32 = 14;
 const LOOK_REST_MAX: Duration = Duration::from_secs(60);
@@ -121,7 +125,8 @@ impl Core {
         self.index.len().saturating_sub(self.sets.records())
     }
 
-    /// The work left to an idle store once no closed block is worth emptying. Returns whether there was any, or is to be.
+    /// The work left to an idle store once no closed block is worth emptying. Returns whether there
+    /// was any, or is to be.
     fn tidy_idle(&self, rhythm: &mut Rhythm, now: Instant) -> bool {
         // Closed blocks are emptied before older versions are looked for.
         self.tidy_log().unwrap_or(false)
@@ -129,8 +134,8 @@ impl Core {
             || self.retry_locked(rhythm, now)
     }
 
-    /// Has blocks tried again of which a record was locked: ever more seldom, since it may be locked for long. Returns whether there
-    /// is one.
+    /// Has blocks tried again of which a record was locked: ever more seldom, since it may be
+    /// locked for long. Returns whether there is one.
     fn retry_locked(&self, rhythm: &mut Rhythm, now: Instant) -> bool {
         if now < rhythm.next_retry {
             let mut blocks = self.log.blocks();

@@ -1,5 +1,6 @@
-//! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence numbers, and the
-//! blocks are used again once no reader can see them and the versions that superseded their entries are on stable storage.
+//! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence
+//! numbers, and the blocks are used again once no reader can see them and the versions that
+//! superseded their entries are on stable storage.
 
 use crate::core::defrag_state::{Defrag, Emptied};
 use crate::core::{Core, CoreCounters};
@@ -18,8 +19,8 @@ use crate::maintenance::victims::Effort;
 /// Prefetch distance, in entries, for index look-ups while a block is emptied.
 const ENTRIES_AHEAD: usize = 16;
 
-/// This many emptied blocks (512 MiB) share one checkpoint, or a quarter of the blocks in use if that is less. Fewer do
-/// when space is short or the durability's own period is over.
+/// This many emptied blocks (512 MiB) share one checkpoint, or a quarter of the blocks in use if
+/// that is less. Fewer do when space is short or the durability's own period is over.
 const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
@@ -32,8 +33,8 @@ impl Core {
         tried.map(|(_, block)| block.retry()).count() > 0
     }
 
-    /// Empties the block that is worth it most. Returns how many bytes were moved; `None` if no block is worth it.
-    /// `bytes_max`: the most that may be moved.
+    /// Empties the block that is worth it most. Returns how many bytes were moved; `None` if no
+    /// block is worth it. `bytes_max`: the most that may be moved.
     pub(crate) fn empty_next(&self, effort: Effort, bytes_max: u64) -> Result<Option<u64>> {
         let mut state = self.defrag.lock();
         self.check_open()?;
@@ -102,10 +103,12 @@ impl Core {
         Ok(moved)
     }
 
-    /// Syncs unless all that was written to a block is on stable storage: no copy must outlive an original that a power failure takes.
+    /// Syncs unless all that was written to a block is on stable storage: no copy must outlive an
+    /// original that a power failure takes.
     fn await_durable(&self, block: &BlockState) -> Result<()> {
         let (first, last) = block.change_lsns();
-        // Of a block that an earlier opening has left the last number is not known, and all is durable.
+        // Of a block that an earlier opening has left the last number is not known, and all is
+        // durable.
         let has_changes = first <= last && last < u64::MAX;
         if has_changes && last > self.log.syncer().durable_lsn() {
             self.log.sync()
@@ -128,9 +131,10 @@ impl Core {
         if count == 0 || (count < enough && !now) {
             return Ok(0);
         }
-        // The versions that superseded the entries must be durable before they go, and that the block is free before its bytes are: a
-        // block that recovery takes for one in use must hold what it held. Copies count once the state of
-        // the device that names them is durable, which takes a second sync.
+        // The versions that superseded the entries must be durable before they go, and that the
+        // block is free before its bytes are: a block that recovery takes for one in use must hold
+        // what it held. Copies count once the state of the device that names them is durable, which
+        // takes a second sync.
         self.log.sync()?;
         self.log.sync()?;
         let durable_lsn = self.log.syncer().durable_lsn();
@@ -178,8 +182,8 @@ impl Core {
                     self.index.at(&ahead.digest).prefetch(&epoch::pin());
                 }
                 let location = at_device(*offset);
-                // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say
-                // so. A copy would get a check that holds.
+                // A damaged entry stays where it is, and its block with it: it is evidence, and its
+                // record must go on to say so. A copy would get a check that holds.
                 let whole = || walk.whole_entry(*offset, header);
                 let units = match header.kind {
                     EntryKind::Record | EntryKind::Tombstone | EntryKind::Delta => {
@@ -196,7 +200,8 @@ impl Core {
         Ok((moved, is_damaged))
     }
 
-    /// Whether the index has this entry, or had it a moment ago. Takes no lock, and looks at one line of the index.
+    /// Whether the index has this entry, or had it a moment ago. Takes no lock, and looks at one
+    /// line of the index.
     fn is_indexed(&self, location: Location, header: &EntryHeader, guard: &Guard) -> bool {
         let here = |candidate: Candidate| (candidate.location == location).then_some(());
         let probe = self.index.at(&header.digest);
@@ -216,7 +221,8 @@ impl Core {
         let tag = header.digest.tag();
         let current = |slot: &IndexSlot| slot.location == location;
         let is_indexed = self.is_indexed(location, header, &guard);
-        // Who has it locked may be writing a delta against it where it is, unless it waits for space.
+        // Who has it locked may be writing a delta against it where it is, unless it waits for
+        // space.
         let may_move =
             |held: &HeldLocks| !held.is_held(&header.digest) || held.is_resting(&header.digest);
         // Most are dead.
@@ -258,8 +264,8 @@ impl Core {
         Ok(Some(new.units))
     }
 
-    /// Appends a copy of an entry, with its number. Only durable entries are copied: a power failure
-    /// must not take the original, and earlier versions, and leave the copy.
+    /// Appends a copy of an entry, with its number. Only durable entries are copied: a power
+    /// failure must not take the original, and earlier versions, and leave the copy.
     fn append_copy(&self, header: &EntryHeader, body: &[u8], begun_at: Lsn) -> Result<Appended> {
         if header.lsn.0 > self.log.syncer().durable_lsn() {
             self.log.sync_to(begun_at)?;

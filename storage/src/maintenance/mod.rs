@@ -1,4 +1,5 @@
-//! What goes on beside reading and writing: syncing, expiry, defragmentation, and forgetting tombstones. Each is a step that can be called; background threads call them in their rhythm.
+//! What goes on beside reading and writing: syncing, expiry, defragmentation, and forgetting
+//! tombstones. Each is a step that can be called; background threads call them in their rhythm.
 
 pub(crate) mod background;
 pub(crate) mod defrag;
@@ -15,8 +16,8 @@ use crate::maintenance::victims::Effort;
 use crate::record_lock::RecordLock;
 use std::time::{Duration, Instant};
 
-/// How long `maintain` waits for the readers of emptied blocks before it leaves the blocks for later: a reader that the
-/// system has interrupted comes back within milliseconds.
+/// How long `maintain` waits for the readers of emptied blocks before it leaves the blocks for
+/// later: a reader that the system has interrupted comes back within milliseconds.
 const READERS_LEAVE: Duration = Duration::from_secs(1);
 
 /// Limits on what an opening moves and empties: a large store may have much that is dead.
@@ -36,8 +37,9 @@ pub struct MaintenanceReport {
 }
 
 impl Namespace {
-    /// Does at once what the background threads do bit by bit: removes expired records, forgets tombstones of which no
-    /// older version is left, and defragments until no block is worth it. Takes as long as that takes.
+    /// Does at once what the background threads do bit by bit: removes expired records, forgets
+    /// tombstones of which no older version is left, and defragments until no block is worth it.
+    /// Takes as long as that takes.
     ///
     /// # Errors
     /// [`crate::Error::ReadOnly`] if a sync fails.
@@ -49,7 +51,8 @@ impl Namespace {
             ..MaintenanceReport::default()
         };
         core.tidy_log()?;
-        // Freed blocks may have held the last older versions of deleted records, and dropped tombstones free blocks.
+        // Freed blocks may have held the last older versions of deleted records, and dropped
+        // tombstones free blocks.
         loop {
             let freed = core.empty_all()?;
             let dropped = core.drop_tombstones()?;
@@ -57,7 +60,8 @@ impl Namespace {
             done.dropped_tombstones += dropped;
             if freed == 0 && dropped == 0 {
                 core.tidy_log()?;
-                // Not before: while the disk counts as full, blocks that are mostly live are emptied, too.
+                // Not before: while the disk counts as full, blocks that are mostly live are
+                // emptied, too.
                 core.log.retry_growth();
                 return Ok(done);
             }
@@ -76,8 +80,8 @@ impl Core {
         Ok(freed + self.free_all_emptied()?)
     }
 
-    /// Empties blocks of which little is left, as earlier openings have left them: each begins a block of its own, and a
-    /// program that ends at once leaves no time to the thread that cleans.
+    /// Empties blocks of which little is left, as earlier openings have left them: each begins a
+    /// block of its own, and a program that ends at once leaves no time to the thread that cleans.
     pub(crate) fn tidy_at_opening(&self) -> Result<()> {
         let mut left = MOVED_AT_OPENING_MAX;
         for _ in 0..BLOCKS_AT_OPENING_MAX {
@@ -123,7 +127,8 @@ impl Core {
                 }
             }
             for digest in digests {
-                // The writer that has the record locked gives it a new time, or the next pass finds it again.
+                // The writer that has the record locked gives it a new time, or the next pass finds
+                // it again.
                 let Some(lock) = RecordLock::try_acquire(self, &digest, false) else {
                     continue;
                 };

@@ -30,24 +30,27 @@ struct ForgettableTombstone {
     location: Location,
 }
 
-/// The tombstones that may be forgotten, by the identity that a block's directory has of a record. Of two records that are the same to
-/// it, one is looked at in each pass.
+/// The tombstones that may be forgotten, by the identity that a block's directory has of a record.
+/// Of two records that are the same to it, one is looked at in each pass.
 type Candidates = HashMap<u64, ForgettableTombstone>;
 
 impl Core {
     /// Forgets tombstones of which no older version is on any device. Returns how many.
     ///
-    /// Reads the directories of the blocks that hold anything superseded, 12 bytes an entry, and the headers of entries where
-    /// there is no directory yet. An older version of another record that has the same partition and tag keeps a tombstone.
+    /// Reads the directories of the blocks that hold anything superseded, 12 bytes an entry, and
+    /// the headers of entries where there is no directory yet. An older version of another record
+    /// that has the same partition and tag keeps a tombstone.
     pub(crate) fn drop_tombstones(&self) -> Result<u64> {
-        // Defragmentation must not move anything meanwhile: a copy could appear in a block that has been looked at.
+        // Defragmentation must not move anything meanwhile: a copy could appear in a block that has
+        // been looked at.
         let mut defrag = self.defrag.lock();
         self.check_open()?;
         let mut candidates = self.tombstone_candidates(&mut defrag);
         if candidates.is_empty() {
             return Ok(0);
         }
-        // Who has written a tombstone takes the older versions out of the counts afterwards, and before its guard goes.
+        // Who has written a tombstone takes the older versions out of the counts afterwards, and
+        // before its guard goes.
         let counts_hold = self.unknown_below_lsn == 0
             && others_have_left()
             && !self.counts_dead.load(Ordering::SeqCst);
@@ -97,8 +100,9 @@ impl Core {
         candidates
     }
 
-    /// Takes those out of the candidates of which an older version may be somewhere. `counts_hold`: no such version is among
-    /// the live bytes of a block. False: not all that matters could be read.
+    /// Takes those out of the candidates of which an older version may be somewhere. `counts_hold`:
+    /// no such version is among the live bytes of a block. False: not all that matters could be
+    /// read.
     fn rule_out_all(
         &self,
         candidates: &mut Candidates,
@@ -187,7 +191,8 @@ fn rule_out(
     walk.take_unreadable_bytes() == 0
 }
 
-/// Whether everything has ended that others were doing when this was called. False, too, if it takes long.
+/// Whether everything has ended that others were doing when this was called. False, too, if it
+/// takes long.
 fn others_have_left() -> bool {
     let left = epoch::when_guards_have_left();
     for _ in 0..LOOKS {

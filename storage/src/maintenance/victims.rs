@@ -1,7 +1,8 @@
 //! Which blocks are emptied: one policy for openings, the background, idle stores and `maintain`.
 //!
-//! Emptying a block has a *price*: it writes what lives in the block, and the whole record of each delta there, once. A
-//! block is emptied only if the free blocks cover its price, and for one of two reasons:
+//! Emptying a block has a *price*: it writes what lives in the block, and the whole record of each
+//! delta there, once. A block is emptied only if the free blocks cover its price, and for one of
+//! two reasons:
 //! - It wins enough: its dead entries, and the deltas in other blocks of the records that it holds.
 //! - It holds so little that it can join others in one block.
 
@@ -15,17 +16,20 @@ use crate::log::space::{BACKED_KEPT, SpacePurpose, SpaceUse};
 /// Entries that move do not fill a block to the last byte: this part of it may stay empty.
 const SPARE_PART: u64 = 8;
 
-/// When space is short, blocks of which less than this percentage is written again are worth emptying.
+/// When space is short, blocks of which less than this percentage is written again are worth
+/// emptying.
 const TIGHT_PERCENT: u64 = 95;
 
-/// With no more blocks than this beside the reserve, two blocks that fit into half of one are one too many.
+/// With no more blocks than this beside the reserve, two blocks that fit into half of one are one
+/// too many.
 const SCARCE_BLOCKS: u64 = 24;
 /// Where blocks are plenty, blocks of up to 16 KiB are brought together, and only once there are
 /// this many: each takes a few KiB of disk.
 const SMALL_UNITS: u64 = (16 << 10) / UNIT_BYTES;
 const SMALL_BLOCKS_MIN: usize = 8;
 
-/// A block that is being filled is not closed before it holds this much: to open another one costs some pages.
+/// A block that is being filled is not closed before it holds this much: to open another one costs
+/// some pages.
 const WORN_BYTES_MIN: u64 = 64 << 10;
 
 /// One choice serves for one block in this many: a large store looks at all of them.
@@ -34,8 +38,8 @@ const BLOCKS_A_CHOICE: usize = 1024;
 /// How much is to be won.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
-    /// Nothing until the store as a whole holds this much that is dead, or space is short: to empty blocks one by one as they
-    /// fall below the threshold would write four times as much.
+    /// Nothing until the store as a whole holds this much that is dead, or space is short: to empty
+    /// blocks one by one as they fall below the threshold would write four times as much.
     BesideWriters,
     /// Every block below the threshold.
     Thorough,
@@ -47,7 +51,8 @@ pub(crate) enum Effort {
 #[derive(Clone, Copy, Debug)]
 struct Fill {
     id: BlockId,
-    /// What entries take. Large ones leave a tail that moving them would not win back: it does not count.
+    /// What entries take. Large ones leave a tail that moving them would not win back: it does not
+    /// count.
     filled: u64,
     live: u64,
     /// The whole records of the deltas in the block, each once.
@@ -74,14 +79,15 @@ impl Fill {
         self.live + self.folded
     }
 
-    /// Whether emptying the block writes less than this percentage of the units it takes off the log.
+    /// Whether emptying the block writes less than this percentage of the units it takes off the
+    /// log.
     fn is_below(&self, percent: u64) -> bool {
         self.price() * 100 < (self.filled + self.chained) * percent
     }
 
-    /// The worth of emptying the block: the space it wins, for the longer the older the block is, by the cost to read
-    /// and to write (cost-benefit cleaning: Rosenblum and Ousterhout, The Design and Implementation of a Log-Structured
-    /// File System, 1992).
+    /// The worth of emptying the block: the space it wins, for the longer the older the block is,
+    /// by the cost to read and to write (cost-benefit cleaning: Rosenblum and Ousterhout, The
+    /// Design and Implementation of a Log-Structured File System, 1992).
     fn merit(&self, now: u64) -> f64 {
         if self.price() == 0 {
             // To win it costs nothing, not even room, which the others may need.
@@ -108,8 +114,8 @@ impl BlockRoom {
         self.block_units / SPARE_PART
     }
 
-    /// Whether a block can be emptied to its end. Folding never takes the last block: it may take more than it
-    /// wins.
+    /// Whether a block can be emptied to its end. Folding never takes the last block: it may take
+    /// more than it wins.
     fn covers(&self, fill: &Fill) -> bool {
         let blocks = self.space.available_blocks;
         let is_covered = match fill.folded {
@@ -126,8 +132,8 @@ impl BlockRoom {
         fill.price() + fill.price().min(self.spare_units()) <= self.rest_units
     }
 
-    /// The most that a block holds that is to join others, and how many of them there must be to begin: space is worth more
-    /// where it is scarce.
+    /// The most that a block holds that is to join others, and how many of them there must be to
+    /// begin: space is worth more where it is scarce.
     fn joins(&self) -> (u64, usize) {
         let space = self.space;
         match () {
@@ -141,7 +147,8 @@ impl BlockRoom {
 }
 
 impl Core {
-    /// The blocks to be emptied next, the best first. `bytes_max`: the most that emptying one may write.
+    /// The blocks to be emptied next, the best first. `bytes_max`: the most that emptying one may
+    /// write.
     pub(crate) fn victims(&self, effort: Effort, bytes_max: u64) -> Vec<BlockId> {
         let space = self.log.space().usage();
         let room = BlockRoom {
@@ -180,14 +187,14 @@ impl Core {
         worth.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Closes the blocks being filled that are worth emptying, so that they can be, and gives disk space back that is not
-    /// needed soon. Returns whether a block was closed.
+    /// Closes the blocks being filled that are worth emptying, so that they can be, and gives disk
+    /// space back that is not needed soon. Returns whether a block was closed.
     pub(crate) fn tidy_log(&self) -> Result<bool> {
         self.check_open()?;
         self.log.check_writable(SpacePurpose::Defrag)?;
         let percent = u64::from(self.options.defrag_threshold_percent);
-        // The room behind the entries may be all that is left; and a block that is held for a follower
-        // could not be emptied, but would hold nothing more.
+        // The room behind the entries may be all that is left; and a block that is held for a
+        // follower could not be emptied, but would hold nothing more.
         let may_close = self.log.space().usage().available_blocks > 0
             && !self.kept_after().needs_any(self.log.last_lsn());
         let is_worn = |id: BlockId, block: &BlockState, filled_bytes: u64| {
@@ -232,8 +239,9 @@ impl Core {
         blocks.filter(move |(_, block)| !kept_after.holds(block))
     }
 
-    /// Whether cleaning can make room for new versions that need this many blocks, or just has: a block is worth emptying and
-    /// can be, or one is being emptied or waits to be given back. Takes no lock that is held while a block is emptied.
+    /// Whether cleaning can make room for new versions that need this many blocks, or just has: a
+    /// block is worth emptying and can be, or one is being emptied or waits to be given back. Takes
+    /// no lock that is held while a block is emptied.
     pub(crate) fn can_win_space(&self, blocks: u64) -> bool {
         if !self.victims(Effort::Foreseen, u64::MAX).is_empty() {
             return true;

@@ -15,8 +15,8 @@ use crate::log::volume::HeldEntry;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
-/// The index's slot for a digest before the lock was asked for: its memory is fetched while no other writer waits for it, and it
-/// need not be looked at again under the lock.
+/// The index's slot for a digest before the lock was asked for: its memory is fetched while no
+/// other writer waits for it, and it need not be looked at again under the lock.
 struct LikelyEntry {
     location: Location,
     position: TablePosition,
@@ -24,8 +24,8 @@ struct LikelyEntry {
 }
 
 impl LikelyEntry {
-    /// Looks once. `None`: it is not there, or takes a closer look: a record with an image or a chain, or one that no thread
-    /// has checked yet.
+    /// Looks once. `None`: it is not there, or takes a closer look: a record with an image or a
+    /// chain, or one that no thread has checked yet.
     ///
     /// # Safety
     /// The guard outlives the result.
@@ -72,7 +72,8 @@ impl<'n> RecordLock<'n> {
         Self::acquire_waiting(core, digest, limit, |waiter, ends| waiter.wait(ends))
     }
 
-    /// Locks a record; `wait` waits in the queue until the given end and returns whether the lock was handed over.
+    /// Locks a record; `wait` waits in the queue until the given end and returns whether the lock
+    /// was handed over.
     #[inline]
     pub(crate) fn acquire_waiting(
         core: &'n Core,
@@ -81,7 +82,8 @@ impl<'n> RecordLock<'n> {
         wait: impl FnOnce(&Waiter, Option<Instant>) -> bool,
     ) -> Result<Self> {
         let guard = epoch::pin();
-        // SAFETY: the lock has the guard, which it drops after the entry; where it waits first, the entry is dropped.
+        // SAFETY: the lock has the guard, which it drops after the entry; where it waits first, the
+        // entry is dropped.
         let likely = unsafe { LikelyEntry::find(core, digest, &guard) };
         let mut partition = core.index.lock(digest);
         // Under the lock that a close goes through: it waits for every writer that gets past this.
@@ -163,8 +165,8 @@ impl<'n> RecordLock<'n> {
         Some(lock)
     }
 
-    /// Looks the record up again: the same version, perhaps at another location. From here on no other thread
-    /// moves it.
+    /// Looks the record up again: the same version, perhaps at another location. From here on no
+    /// other thread moves it.
     pub(super) fn find_again(&mut self) {
         let core = self.core;
         let mut partition = core.index.lock(&self.digest);
@@ -183,8 +185,8 @@ impl<'n> RecordLock<'n> {
         Self::granted(core, digest, guard, partition, None, WaitLimit::Never)
     }
 
-    /// The lock, once it is the caller's. Unlocks the partition. Inlined, since all of its parameters
-    /// would be copied.
+    /// The lock, once it is the caller's. Unlocks the partition. Inlined, since all of its
+    /// parameters would be copied.
     #[inline(always)]
     fn granted(
         core: &'n Core,
@@ -235,7 +237,8 @@ impl<'n> RecordLock<'n> {
 }
 
 impl Core {
-    /// Unlocks a partition in which a record was published or unlocked, and then wakes who waits for that.
+    /// Unlocks a partition in which a record was published or unlocked, and then wakes who waits
+    /// for that.
     #[inline]
     pub(crate) fn hand_over(&self, partition: PartitionGuard<'_>, next: Option<Handover>) {
         drop(partition);

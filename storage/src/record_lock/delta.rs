@@ -63,7 +63,8 @@ impl RecordLock<'_> {
         };
         core.any_deltas.store(true, Ordering::Relaxed);
         core.evict(&self.guard);
-        // The image is edited where it is, if no other thread looks at it: this lock no longer does.
+        // The image is edited where it is, if no other thread looks at it: this lock no longer
+        // does.
         self.entry = OnceCell::new();
         let mut partition = core.index.lock(&self.digest);
         let hidden = core
@@ -103,8 +104,9 @@ impl RecordLock<'_> {
         }
     }
 
-    /// Publishes an appended delta of a version that a truncation has taken since, with a lower number than the delta's: an
-    /// opening would find the delta, and not always the version. So the record is written whole, with the delta's number.
+    /// Publishes an appended delta of a version that a truncation has taken since, with a lower
+    /// number than the delta's: an opening would find the delta, and not always the version. So the
+    /// record is written whole, with the delta's number.
     #[cold]
     fn publish_whole(
         &mut self,
@@ -129,8 +131,8 @@ impl RecordLock<'_> {
         }
     }
 
-    /// Adds an appended delta to the record's image, or makes an image. Returns the location that names the record then.
-    /// The caller has the partition locked.
+    /// Adds an appended delta to the record's image, or makes an image. Returns the location that
+    /// names the record then. The caller has the partition locked.
     fn extend_image(
         &self,
         old: &IndexSlot,
@@ -197,7 +199,8 @@ impl RecordLock<'_> {
                 }
                 (newest.location, whole.units)
             }
-            // A chain without an image, or with one in use by an edit: that is for this lock's owner alone.
+            // A chain without an image, or with one in use by an edit: that is for this lock's
+            // owner alone.
             (Some(_), _) | (None, Some(HeldEntry::Built(_))) => return None,
             (None, _) => (seen.location, seen.size_units),
         };

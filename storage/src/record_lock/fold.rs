@@ -11,10 +11,10 @@ use crate::log::space::SpacePurpose;
 use crate::sync::atomic::Ordering;
 
 impl Core {
-    /// Writes the record whole that has the entry at this location in its chain, if one has. Returns the units of
-    /// the entry; `None`: the chain of the record cannot be read.
-    /// `begun_at`: the last number when the block of that entry began to be emptied. A chain that was
-    /// edited since is folded another time.
+    /// Writes the record whole that has the entry at this location in its chain, if one has.
+    /// Returns the units of the entry; `None`: the chain of the record cannot be read. `begun_at`:
+    /// the last number when the block of that entry began to be emptied. A chain that was edited
+    /// since is folded another time.
     pub(crate) fn fold_chain_with(
         &self,
         location: Location,
@@ -45,9 +45,9 @@ impl Core {
 }
 
 impl RecordLock<'_> {
-    /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
-    /// the span of the entry; 0: it has no chain any more, or is not on stable storage, or its owner, from whom it was
-    /// borrowed, goes on; `None`: it is damaged.
+    /// Writes a record with a chain whole, with the number of its newest version, and retires the
+    /// chain. Unlocks it. Returns the span of the entry; 0: it has no chain any more, or is not on
+    /// stable storage, or its owner, from whom it was borrowed, goes on; `None`: it is damaged.
     pub(crate) fn fold(mut self) -> Result<Option<u32>> {
         let core = self.core;
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {

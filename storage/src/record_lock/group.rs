@@ -10,8 +10,8 @@ use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::grouped::EntryGroup;
 use crate::log::space::SpacePurpose;
 
-/// A locked record of a group, and its change. `None`: the record stays as it is, and stays locked until the others
-/// are published.
+/// A locked record of a group, and its change. `None`: the record stays as it is, and stays locked
+/// until the others are published.
 pub type GroupMember<'n, 'c> = (RecordLock<'n>, Option<Change<'c>>);
 
 /// How many members of a large group the memory is fetched for ahead.
@@ -26,10 +26,12 @@ struct AppendedGroup {
 }
 
 impl Core {
-    /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
-    /// Readers may see them appear one after the other. Does not wait for durability.
+    /// Applies changes to several locked records: after a crash or a power failure all of them are
+    /// there, or none. Readers may see them appear one after the other. Does not wait for
+    /// durability.
     ///
-    /// `done`, if there is one, is called with whether anything was changed before any of the records is unlocked.
+    /// `done`, if there is one, is called with whether anything was changed before any of the
+    /// records is unlocked.
     pub(crate) fn apply_group(
         &self,
         mut members: Vec<GroupMember<'_, '_>>,
@@ -54,8 +56,8 @@ impl Core {
                     let Some(entry) = entries.next() else {
                         continue;
                     };
-                    // Else each member loses its lock as it appears: a writer that has seen one of them finds the ones still to
-                    // appear locked.
+                    // Else each member loses its lock as it appears: a writer that has seen one of
+                    // them finds the ones still to appear locked.
                     lock.keeps = done.is_some();
                     lsn = Some(entry.lsn);
                     match (change, edit) {

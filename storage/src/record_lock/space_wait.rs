@@ -17,9 +17,10 @@ pub(super) struct SpaceWait {
 }
 
 impl SpaceWait {
-    /// Waits until this many blocks can be had. Returns false where cleaning cannot win them, or where the patience of the
-    /// namespace or of the locks' owners is over. The records stay locked, but their entries are let go, and they may be
-    /// moved: blocks are not freed while a thread looks.
+    /// Waits until this many blocks can be had. Returns false where cleaning cannot win them, or
+    /// where the patience of the namespace or of the locks' owners is over. The records stay
+    /// locked, but their entries are let go, and they may be moved: blocks are not freed while a
+    /// thread looks.
     #[cold]
     pub(super) fn wait(
         &mut self,
@@ -80,7 +81,8 @@ impl RecordLock<'_> {
     }
 }
 
-/// Runs `pause` with the records still locked, but nothing looked at: others may move them meanwhile.
+/// Runs `pause` with the records still locked, but nothing looked at: others may move them
+/// meanwhile.
 pub(crate) fn rest(core: &Core, locks: &mut [&mut RecordLock<'_>], pause: impl FnOnce()) {
     for lock in locks.iter_mut() {
         lock.entry = OnceCell::new();

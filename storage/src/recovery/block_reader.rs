@@ -1,5 +1,5 @@
-//! One reading of all blocks, by a thread for each core: durable versions go to the index, and aside everything that has to be judged
-//! as a whole.
+//! One reading of all blocks, by a thread for each core: durable versions go to the index, and
+//! aside everything that has to be judged as a whole.
 
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{
@@ -22,8 +22,9 @@ use crate::stats::Traffic;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::Builder;
 
-/// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of the entries in the
-/// index if that is more, so that tables are not walked over more and more often as they grow.
+/// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a
+/// quarter of the entries in the index if that is more, so that tables are not walked over more and
+/// more often as they grow.
 const GATHERED_MIN: usize = 2 << 20;
 const GATHERED_SHARE: u64 = 4;
 
@@ -33,7 +34,8 @@ const BLOCKS_AHEAD: usize = 2;
 /// Partitions that a thread enters at a time.
 const PARTITIONS_A_STEP: usize = 64;
 
-/// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
+/// The span that is counted for an entry that is lost: the least one can have. It keeps its block
+/// in use.
 const LOST_UNITS: u32 = 4;
 
 /// The findings of an opening that reads the log, or the index snapshot.
@@ -54,8 +56,8 @@ pub(crate) struct Recovered {
     pub(crate) sync_failed: bool,
     /// Of each block that was read, where its durable numbers end.
     pub(crate) ends: Vec<EndOfBlock>,
-    /// Entries to be appended again: durable ones behind the end of their block, and entries that were
-    /// not durable and count.
+    /// Entries to be appended again: durable ones behind the end of their block, and entries that
+    /// were not durable and count.
     pub(crate) young: Vec<Young>,
     /// Durable entries behind young ones of their block.
     pub(super) stranded: Vec<Young>,
@@ -66,14 +68,15 @@ pub(crate) struct Recovered {
     pub(crate) deltas: Vec<(Location, Digest)>,
     /// Entries that cannot be made out any more.
     pub(super) lost: Vec<(Location, DirectoryLine)>,
-    /// The damage of each block, and the number of whole entries, those included that do not count: for
-    /// [`Namespace::verify`](crate::Namespace::verify).
+    /// The damage of each block, and the number of whole entries, those included that do not count:
+    /// for [`Namespace::verify`](crate::Namespace::verify).
     pub(crate) flaws: Vec<(BlockId, Flaw)>,
     pub(crate) whole: u64,
-    /// Headers of blocks to be written anew: not the same in both copies, or not known to be durable.
+    /// Headers of blocks to be written anew: not the same in both copies, or not known to be
+    /// durable.
     pub(crate) headers: Vec<BlockHeader>,
-    /// Of the snapshot: the number up to which all was durable, the traffic of earlier openings, the notes of the observer, and
-    /// the records with chains of deltas.
+    /// Of the snapshot: the number up to which all was durable, the traffic of earlier openings,
+    /// the notes of the observer, and the records with chains of deltas.
     pub(crate) durable_lsn: u64,
     pub(crate) traffic: Traffic,
     pub(crate) notes: Vec<u8>,
@@ -94,7 +97,8 @@ pub(crate) struct EndOfBlock {
     pub(crate) staged_from: Option<u64>,
     /// Whether its header has to say so.
     pub(crate) is_new: bool,
-    /// Where the end was moved over entries that were not durable: the lines of all entries before it.
+    /// Where the end was moved over entries that were not durable: the lines of all entries before
+    /// it.
     pub(crate) lines: Vec<(DirectoryLine, u32)>,
 }
 
@@ -150,7 +154,8 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Enters the newest durable entry of each record into the index; returns the findings that are judged as a whole.
+    /// Enters the newest durable entry of each record into the index; returns the findings that are
+    /// judged as a whole.
     pub(crate) fn run(&self) -> Recovered {
         let mut found = Recovered::default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -318,7 +323,8 @@ impl Judge<'_> {
         if offset < block.id.offset_bytes() + block.durable_to {
             match (was_durable, has_original) {
                 (true, _) => SyncStanding::Durable,
-                // The original goes when the state of the device is durable that calls the number durable.
+                // The original goes when the state of the device is durable that calls the number
+                // durable.
                 (false, true) => SyncStanding::Void,
                 (false, false) => SyncStanding::Young,
             }
@@ -446,7 +452,8 @@ impl Judge<'_> {
     }
 }
 
-/// A lost entry as it is counted: it takes the least an entry can take, at an offset of its own in the damaged bytes.
+/// A lost entry as it is counted: it takes the least an entry can take, at an offset of its own in
+/// the damaged bytes.
 pub(crate) fn lost_at(location: Location, lsn: Lsn) -> Appended {
     Appended {
         location,

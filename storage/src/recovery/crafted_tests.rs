@@ -1,4 +1,5 @@
-//! Values that no store has written, with checksums that hold: an opening may refuse them, and nothing panics.
+//! Values that no store has written, with checksums that hold: an opening may refuse them, and
+//! nothing panics.
 
 use crate::core::Namespace;
 use crate::device::header_of_small;

@@ -1,9 +1,9 @@
-//! Recovery of the devices' content without a snapshot: every block in use is read, in parallel, and the newest
-//! valid entry of each digest wins.
+//! Recovery of the devices' content without a snapshot: every block in use is read, in parallel,
+//! and the newest valid entry of each digest wins.
 //!
-//! Read `open.rs` (what happens in which order), `scan.rs` (one block),
-//! `block_reader.rs` (all blocks), `young.rs` (which entries count that were not durable), `recovered_entries.rs` (into the index),
-//! `rescue.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
+//! Read `open.rs` (what happens in which order), `scan.rs` (one block), `block_reader.rs` (all
+//! blocks), `young.rs` (which entries count that were not durable), `recovered_entries.rs` (into
+//! the index), `rescue.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
 
 pub(crate) mod block_reader;
 #[cfg(all(test, not(shuttle), feature = "simulated"))]
@@ -45,7 +45,8 @@ use crate::sets::Sets;
 /// Fewer records are counted before another thread has started.
 const RECORDS_A_THREAD: u64 = 50_000;
 
-/// How far sequence numbers skip ahead after a power failure: more than can have been given out and lost.
+/// How far sequence numbers skip ahead after a power failure: more than can have been given out and
+/// lost.
 const LSN_SKIP: u64 = 1 << 28;
 
 impl Recovered {
@@ -80,8 +81,8 @@ impl Recovered {
     }
 }
 
-/// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
-/// written; [`Recovered::headers`] should be.
+/// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks
+/// are set. Nothing is written; [`Recovered::headers`] should be.
 pub(crate) fn recover(
     log: &Log,
     index: &DigestIndex,
@@ -206,8 +207,8 @@ pub(crate) fn count_chains(log: &Log, index: &DigestIndex, sets: &Sets, chains: 
 #[derive(Debug, Default)]
 struct UsedBlocks {
     blocks: Vec<UsedBlock>,
-    /// Headers to be written anew: not the same in both copies, or not known to be durable. A header that was never durable must not
-    /// be believed later, when younger blocks are.
+    /// Headers to be written anew: not the same in both copies, or not known to be durable. A
+    /// header that was never durable must not be believed later, when younger blocks are.
     headers: Vec<BlockHeader>,
     flaws: Vec<(BlockId, Flaw)>,
     unreadable: u64,
@@ -244,9 +245,10 @@ fn used_blocks(log: &Log, known: &KnownState) -> UsedBlocks {
                 used.next_block = used.next_block.max(header.sequence + 1);
             }
             if index >= reachable {
-                // A power failure may have left a header, or its mirror, and not the block, which counts for nothing, and must
-                // not count once the device is longer. No such block is known to be used: the state that says so promises
-                // the device's length, too, and a shorter device is refused.
+                // A power failure may have left a header, or its mirror, and not the block, which
+                // counts for nothing, and must not count once the device is longer. No such block
+                // is known to be used: the state that says so promises the device's length, too,
+                // and a shorter device is refused.
                 let is_free = |header: BlockHeader| header.incarnation == 0;
                 let counts = |copy: &HeaderCopy| {
                     *copy != HeaderCopy::Blank && !copy.header().is_some_and(is_free)
@@ -296,7 +298,8 @@ fn used_blocks(log: &Log, known: &KnownState) -> UsedBlocks {
                 staged: staged(&tenancies, volume, id, &header),
             });
         }
-        // One that was never used counts as free without a header, but only behind all that are in use.
+        // One that was never used counts as free without a header, but only behind all that are in
+        // use.
         let last = (volume.blocks())
             .rposition(|(_, block)| block.phase() != BlockPhase::Free)
             .unwrap_or(0);
@@ -311,7 +314,8 @@ fn used_blocks(log: &Log, known: &KnownState) -> UsedBlocks {
     used
 }
 
-/// How far a block was durable, in bytes from its start, and how many entries that has, unless it is all of the block.
+/// How far a block was durable, in bytes from its start, and how many entries that has, unless it
+/// is all of the block.
 fn durable_to(id: BlockId, header: &BlockHeader, state: &DeviceState) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
         (usize::from(extent.device), extent.block) == (id.device, id.index)
@@ -342,8 +346,8 @@ fn staged(
     Some((*lane, tenancy.start))
 }
 
-/// Restores sets and truncations from the newest metadata entry. An older one does not do: records truncated after it
-/// would come back.
+/// Restores sets and truncations from the newest metadata entry. An older one does not do: records
+/// truncated after it would come back.
 fn restore_metadata(log: &Log, sets: &Sets, found: &mut Recovered) -> Result<Vec<Appended>> {
     let refuse = |reason| Error::DamagedMetadata {
         namespace: log.namespace().to_owned(),
@@ -372,13 +376,15 @@ fn restore_metadata(log: &Log, sets: &Sets, found: &mut Recovered) -> Result<Vec
     Ok(copies.map(|(at, _)| *at).collect())
 }
 
-/// Counts from the index: live units of blocks and usage of sets. Runs once, after recovery or from a snapshot.
+/// Counts from the index: live units of blocks and usage of sets. Runs once, after recovery or from
+/// a snapshot.
 pub(crate) fn count_live(log: &Log, index: &DigestIndex, sets: &Sets) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min((index.len() / RECORDS_A_THREAD) as usize);
     for_all_partitions(threads, || {
         |partition| {
-            // Records and units of the set of the last record, which is mostly that of the next one, too.
+            // Records and units of the set of the last record, which is mostly that of the next
+            // one, too.
             let mut of_set = (0, 0, 0);
             for (_, slot) in index.lock_partition(partition).iter() {
                 log.count_live(slot.location, slot.size_units);

@@ -29,12 +29,13 @@ use std::time::{Duration, Instant};
 /// The devices of a namespace, in their order.
 type Devices = Vec<Arc<dyn Device>>;
 
-/// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads
-/// the log.
+/// How long a close waits for writers that hold a record; after that there is no snapshot, and the
+/// next opening reads the log.
 const WRITERS_LEAVE: Duration = Duration::from_secs(5);
 
 impl Namespace {
-    /// Opens an existing namespace for reading: nothing on the devices changes, writes get [`Error::OpenedForReading`].
+    /// Opens an existing namespace for reading: nothing on the devices changes, writes get
+    /// [`Error::OpenedForReading`].
     ///
     /// # Errors
     /// As for [`Namespace::open`].
@@ -55,11 +56,12 @@ impl Namespace {
         Ok((Self::of(core)?, opening))
     }
 
-    /// Opens a namespace, or creates it. Without a snapshot of a clean close the log is read, in parallel.
+    /// Opens a namespace, or creates it. Without a snapshot of a clean close the log is read, in
+    /// parallel.
     ///
     /// # Errors
-    /// Options that cannot be used; devices that are locked, foreign, damaged in their headers or of another namespace;
-    /// I/O. Nothing is changed then.
+    /// Options that cannot be used; devices that are locked, foreign, damaged in their headers or
+    /// of another namespace; I/O. Nothing is changed then.
     pub fn open(options: Options) -> Result<(Self, Opening)> {
         options.check()?;
         let (devices, created, damaged_headers) = open_devices(&options)?;
@@ -161,7 +163,8 @@ impl Core {
             log.forget_failed_sync();
             log.keep_boots(false);
             if known.may_have_lost {
-                // The next sync makes the numbers durable that were skipped, before any is given out.
+                // The next sync makes the numbers durable that were skipped, before any is given
+                // out.
                 log.sync()?;
             }
         }
@@ -280,8 +283,9 @@ pub(crate) fn log_of(devices: Devices, options: &Options) -> Result<(Log, KnownS
                 expected_bytes,
             }));
         }
-        // The creation of a device without a block may have been cut short. Any other one had a state: without it, recovery
-        // cannot distinguish a lost entry from one that was never durable.
+        // The creation of a device without a block may have been cut short. Any other one had a
+        // state: without it, recovery cannot distinguish a lost entry from one that was never
+        // durable.
         if newest.is_none() && len_bytes > HEADER_BYTES {
             return Err(Error::Device(DeviceError::DamagedHeader {
                 path: device.describe(),
@@ -339,7 +343,8 @@ fn member(options: &Options, number: usize, count: usize) -> Member {
     }
 }
 
-/// Checks that these are all devices of the namespace, in their order. Returns their headers, and the number of damaged copies.
+/// Checks that these are all devices of the namespace, in their order. Returns their headers, and
+/// the number of damaged copies.
 fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<(Vec<Header>, u64)> {
     let mut damaged = 0;
     let mut headers = Vec::with_capacity(devices.len());
@@ -362,7 +367,8 @@ fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<(Vec<
     Ok((headers, damaged))
 }
 
-/// Opens the devices of a namespace to read. Returns how many copies of their headers are damaged, too.
+/// Opens the devices of a namespace to read. Returns how many copies of their headers are damaged,
+/// too.
 pub(crate) fn open_read_only(options: &Options) -> Result<(Devices, u64)> {
     let devices = match &options.storage {
         Storage::Memory => Vec::new(),
@@ -381,7 +387,8 @@ pub(crate) fn open_read_only(options: &Options) -> Result<(Devices, u64)> {
     Ok((devices, damaged))
 }
 
-/// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros, and was never in use.
+/// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros, and
+/// was never in use.
 fn is_blank(path: &Path) -> bool {
     let length = path.metadata().map_or(u64::MAX, |file| file.len());
     length <= HEADER_BYTES
@@ -405,8 +412,8 @@ fn create_durably(dir: &Path) -> std::io::Result<()> {
     std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Opens or creates the devices of a namespace to write. Returns, too, whether the namespace is new, and how many copies
-/// of static headers were not as they were written.
+/// Opens or creates the devices of a namespace to write. Returns, too, whether the namespace is
+/// new, and how many copies of static headers were not as they were written.
 fn open_devices(options: &Options) -> Result<(Devices, bool, u64)> {
     let header = |number: usize, count: usize| Header {
         device_id: new_device_id(),
@@ -432,7 +439,8 @@ fn open_devices(options: &Options) -> Result<(Devices, bool, u64)> {
             for path in paths.iter() {
                 opened.push(match is_there(path).then(|| FileDevice::open(path)) {
                     None => None,
-                    // A creation that was interrupted, or found the disk full: it is done again, over nothing but zeros.
+                    // A creation that was interrupted, or found the disk full: it is done again,
+                    // over nothing but zeros.
                     Some(Err(DeviceError::NotADevice { .. })) if !was_closed && is_blank(path) => {
                         None
                     }
@@ -447,7 +455,8 @@ fn open_devices(options: &Options) -> Result<(Devices, bool, u64)> {
             for ((number, path), device) in paths.iter().enumerate().zip(opened) {
                 all.push(match device {
                     Some(device) => device,
-                    // Of a namespace in use, a missing device is a loss and must not be made up for by an empty one.
+                    // Of a namespace in use, a missing device is a loss and must not be made up for
+                    // by an empty one.
                     None if in_use => Arc::new(FileDevice::open(path)?),
                     None => Arc::new(FileDevice::create(path, &header(number, *devices))?),
                 });

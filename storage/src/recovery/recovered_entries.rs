@@ -1,4 +1,5 @@
-//! Entries of records that a scan has found, partition by partition, until the newest of each goes into the index.
+//! Entries of records that a scan has found, partition by partition, until the newest of each goes
+//! into the index.
 
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{Appended, EntryHeader, EntryKind, FLAG_COPIED, FLAG_REAPPENDED, Lsn};
@@ -11,12 +12,14 @@ use crate::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// How many a bunch holds at first and at most. Bunches never move or grow, so each entry is written once.
+/// How many a bunch holds at first and at most. Bunches never move or grow, so each entry is
+/// written once.
 const BUNCH_MIN: usize = 4;
 const BUNCH_MAX: usize = 32;
 
-/// A record's entry, or the damaged remains of one. In words, each of them loaded and stored as a whole: millions of
-/// these are made, and bytes that are loaded otherwise than they were stored wait for each other.
+/// A record's entry, or the damaged remains of one. In words, each of them loaded and stored as a
+/// whole: millions of these are made, and bytes that are loaded otherwise than they were stored
+/// wait for each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundEntry {
     /// What the index will hold. The tag in the head is bytes 2 to 4 of the digest.
@@ -178,8 +181,8 @@ impl Gleanings {
 }
 
 /// Of entries of one version, the one with the highest counts: the whole record that folding has
-/// written, since the rest of the chain may be gone; then one that an opening has appended again, since the
-/// original, or the version it builds on, may be gone.
+/// written, since the rest of the chain may be gone; then one that an opening has appended again,
+/// since the original, or the version it builds on, may be gone.
 fn precedence(log: &Log, location: Location, guard: &Guard) -> u8 {
     let entry = log.entry(location, guard);
     entry.map_or(0, |entry| {
@@ -315,8 +318,9 @@ impl<'a> Enterer<'a> {
         Some((view.lsn(), view.digest()))
     }
 
-    /// Enters an entry that was durable and is lost: its record answers with an error from now on, unless a newer version of it
-    /// is there. The directory has partition and tag only, so a record that shares both would answer with an error, too.
+    /// Enters an entry that was durable and is lost: its record answers with an error from now on,
+    /// unless a newer version of it is there. The directory has partition and tag only, so a record
+    /// that shares both would answer with an error, too.
     pub(crate) fn enter_lost(&self, at: Appended, identity: u64) {
         let (number, tag) = split_identity(identity);
         let guard = epoch::pin();

@@ -1,8 +1,8 @@
 //! Appending entries again that were not durable.
 //!
-//! Their pages may be in the system's memory alone, after a write-back that has failed, and are then
-//! never written again: an opening must not call them durable. So the entries go to
-//! fresh blocks, with their numbers. The old places end where their durable numbers end, and count until
+//! Their pages may be in the system's memory alone, after a write-back that has failed, and are
+//! then never written again: an opening must not call them durable. So the entries go to fresh
+//! blocks, with their numbers. The old places end where their durable numbers end, and count until
 //! the new ones are durable.
 
 use crate::entry::{
@@ -108,8 +108,8 @@ impl Recovered {
     /// Gives up the places behind the ends of blocks, once their entries are durable elsewhere.
     fn release_ends(&self, log: &Log) -> Result<()> {
         log.sync()?;
-        // The second sync makes the state durable by which the new places count: until then a power failure
-        // leaves the old ones.
+        // The second sync makes the state durable by which the new places count: until then a power
+        // failure leaves the old ones.
         log.sync()?;
         for end in &self.ends {
             end.release_rest(log, self.sync_failed)?;
@@ -122,13 +122,13 @@ impl Recovered {
         free(log, &empty.map(|end| end.block.id).collect::<Vec<_>>())
     }
 
-    /// Ends the blocks that were not closed behind the young entries, which stay where they are, enters
-    /// those into the index, and syncs. For an opening that has no room to append them again: a sync of
-    /// the pages in which they were found does instead.
+    /// Ends the blocks that were not closed behind the young entries, which stay where they are,
+    /// enters those into the index, and syncs. For an opening that has no room to append them
+    /// again: a sync of the pages in which they were found does instead.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] after a failed sync, or if an entry builds on a version that a power failure
-    /// has taken.
+    /// [`Error::NoSpace`] after a failed sync, or if an entry builds on a version that a power
+    /// failure has taken.
     pub(crate) fn adopt(
         &mut self,
         log: &Log,
@@ -242,8 +242,8 @@ impl EndOfBlock {
         Ok(())
     }
 
-    /// Gives the disk space back behind the end of the block: nothing counts there, and the file system may have given pages
-    /// up that are used again later.
+    /// Gives the disk space back behind the end of the block: nothing counts there, and the file
+    /// system may have given pages up that are used again later.
     fn release_rest(&self, log: &Log, sync_failed: bool) -> Result<()> {
         let id = self.block.id;
         let ended = log.block(id).and_then(BlockState::ended);
@@ -311,8 +311,8 @@ impl Rescue<'_> {
         Ok(())
     }
 
-    /// Returns where the version is by now that a delta builds on. If it has not moved, the delta may name
-    /// a copy that cleaning has made and no sync has made durable: the original counts.
+    /// Returns where the version is by now that a delta builds on. If it has not moved, the delta
+    /// may name a copy that cleaning has made and no sync has made durable: the original counts.
     fn location_of(&self, of: &EntryHeader, delta: &Delta<'_>) -> Option<Location> {
         if let Some(moved) = self.moved.get(&delta.before) {
             return Some(*moved);
@@ -393,8 +393,8 @@ impl Rescue<'_> {
         Ok(())
     }
 
-    /// Gives blocks back of which nothing is needed any more: they hold no durable number, and all that
-    /// counts in them is durable elsewhere. `full`: why.
+    /// Gives blocks back of which nothing is needed any more: they hold no durable number, and all
+    /// that counts in them is durable elsewhere. `full`: why.
     #[cold]
     fn make_room(&mut self, full: Error) -> Result<()> {
         // A sync calls whole groups durable, and the first places of the others count.
@@ -449,8 +449,8 @@ impl EndOfBlock {
         self.is_new = true;
     }
 
-    /// Writes the bytes of the block up to its end that staging memory alone has, and the directory, of which the last lines may not
-    /// have been written.
+    /// Writes the bytes of the block up to its end that staging memory alone has, and the
+    /// directory, of which the last lines may not have been written.
     fn store(&self, log: &Log) -> Result<()> {
         let id = self.block.id;
         let Some(volume) = log.volumes().get(id.device) else {

@@ -1,8 +1,8 @@
 //! Reading a block from its first byte to its last: what recovery and `verify` share.
 //!
-//! A block is append-only, so up to where it was durable every byte of it must parse: all else is damage,
-//! and the block's directory names the records of the lost entries. Above, the first bytes that do not parse are the end: a write
-//! that was torn, or none.
+//! A block is append-only, so up to where it was durable every byte of it must parse: all else is
+//! damage, and the block's directory names the records of the lost entries. Above, the first bytes
+//! that do not parse are the end: a write that was torn, or none.
 
 use crate::bytes::prefetch_lines;
 use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryKind, EntryPlace};
@@ -16,7 +16,8 @@ use crate::recovery::sighting::{BlockEnd, Flaw, Sighting, UsedBlock};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// How far ahead of an entry its memory is fetched: a cache miss takes about as long as checking ten small entries.
+/// How far ahead of an entry its memory is fetched: a cache miss takes about as long as checking
+/// ten small entries.
 const AHEAD_BYTES: usize = 2 << 10;
 
 /// One reading of a block.
@@ -99,7 +100,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         self.bytes.header_at(self.life, self.offset(at))
     }
 
-    /// Visits the next item, an entry or damage. Returns its span, in bytes. `None`: the entries end here.
+    /// Visits the next item, an entry or damage. Returns its span, in bytes. `None`: the entries
+    /// end here.
     fn next(&mut self, at: u64) -> Option<u64> {
         self.reach(at + ENTRY_HEADER_BYTES as u64);
         match self.header(at) {
@@ -145,8 +147,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         (self.seen)(Sighting::Damage(Flaw::Entry { offset, header }));
     }
 
-    /// Behind the durable part, where no entry holds: goes on in staging memory, if it has not done so and that continues the
-    /// block here. Of the durable part the block has all, and staging memory may have less after a power failure.
+    /// Behind the durable part, where no entry holds: goes on in staging memory, if it has not done
+    /// so and that continues the block here. Of the durable part the block has all, and staging
+    /// memory may have less after a power failure.
     fn behind_durable(&mut self, at: u64) -> Option<u64> {
         let (Some(staging), Some((lane, start)), None) =
             (self.staging, self.block.staged, self.staged_from)
@@ -197,7 +200,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         ReadDirectory::read(self.bytes.at(self.offset(self.directory_at)), self.place(0))
     }
 
-    /// Where the next header begins that holds; at the latest where the durable part of the block ends.
+    /// Where the next header begins that holds; at the latest where the durable part of the block
+    /// ends.
     fn next_header_after(&mut self, at: u64) -> u64 {
         self.reach(self.block.id.bytes());
         let end = if self.block.is_durable() {
@@ -243,8 +247,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             self.damage.push(range);
         }
         let known: HashSet<DirectoryLine> = self.lines.iter().map(|(line, _)| *line).collect();
-        // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
-        // block was durable as a whole, or the damage reaches to the end of the durable part.
+        // Lines behind the last entry that was seen may be of entries that were torn, not damaged:
+        // they count only if the block was durable as a whole, or the damage reaches to the end of
+        // the durable part.
         let reaches_end = self.block.is_durable()
             || self
                 .damage

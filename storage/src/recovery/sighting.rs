@@ -33,8 +33,8 @@ pub(crate) enum Sighting<'a> {
 pub(crate) enum Flaw {
     /// An entry that was whole once and has changed since. The header is as it was.
     Entry { offset: u64, header: EntryHeader },
-    /// An entry that was whole once and cannot be made out any more; the directory names it. The offset is in the
-    /// damaged bytes and is this entry's alone.
+    /// An entry that was whole once and cannot be made out any more; the directory names it. The
+    /// offset is in the damaged bytes and is this entry's alone.
     Lost { offset: u64, line: DirectoryLine },
     /// Bytes that held entries once. `unknown`: the directory does not name their records.
     Bytes {
@@ -78,7 +78,8 @@ pub(crate) struct UsedBlock {
     pub(crate) durable_to: u64,
     /// How many entries that has; `None` if the whole block was durable, and closed.
     pub(crate) durable_entries: Option<u32>,
-    /// The lane with a staging buffer that may continue it, and where the buffer begins in the block.
+    /// The lane with a staging buffer that may continue it, and where the buffer begins in the
+    /// block.
     pub(crate) staged: Option<(usize, u64)>,
 }
 

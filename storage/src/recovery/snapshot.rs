@@ -247,7 +247,8 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A slot that the snapshot cannot name: without a snapshot the next opening reads the log, and finds the damage.
+/// A slot that the snapshot cannot name: without a snapshot the next opening reads the log, and
+/// finds the damage.
 fn no_entry() -> io::Error {
     io::Error::other("a record with an image has a damaged chain of entries")
 }
@@ -272,8 +273,8 @@ fn chains_of(core: &Core, partitions: &[usize]) -> Vec<Chain> {
     chains
 }
 
-/// Reads the snapshot with this id, in pieces. `None` if it is missing, damaged, or another one: the caller then reads the
-/// log, with another index and other sets.
+/// Reads the snapshot with this id, in pieces. `None` if it is missing, damaged, or another one:
+/// the caller then reads the log, with another index and other sets.
 pub(crate) fn read(
     dir: &Path,
     id: u64,
@@ -289,7 +290,8 @@ pub(crate) fn read(
     if matches!(decoded, Ok(None)) || !reader.holds() {
         return Ok(None);
     }
-    // The sum holds: an undecodable value was written so, by a fault of the format, not of the disk.
+    // The sum holds: an undecodable value was written so, by a fault of the format, not of the
+    // disk.
     let decoded = decoded.map_err(|error| Error::DamagedMetadata {
         namespace: log.namespace().to_owned(),
         reason: format!("{FILE_NAME}: {error}"),

@@ -50,18 +50,20 @@ pub struct Verification {
     pub records: u64,
     /// Deleted records that are remembered.
     pub tombstones: u64,
-    /// Headers of devices and blocks, and directories of blocks, with changed bytes. Each header has another
-    /// copy, from which the next opening mends it; the entries of a block that has lost both are lost. Without its
-    /// directory a block holds what it held, but damage to its entries could no longer be attributed.
+    /// Headers of devices and blocks, and directories of blocks, with changed bytes. Each header
+    /// has another copy, from which the next opening mends it; the entries of a block that has lost
+    /// both are lost. Without its directory a block holds what it held, but damage to its entries
+    /// could no longer be attributed.
     pub damaged_headers: u64,
     /// Entries with changed bytes, and with them a record, a group or the metadata.
     pub damaged_entries: u64,
-    /// Damaged entries of which the record has a newer version that is whole. No record loses anything by them.
+    /// Damaged entries of which the record has a newer version that is whole. No record loses
+    /// anything by them.
     pub leftover_entries: u64,
     /// Durable bytes that hold no entry any more. Never a write that a crash has torn.
     pub damaged_bytes: u64,
-    /// Records about which snapshot and log disagree; 1 where the snapshot of a clean close is missing or damaged. 0 after
-    /// any other end.
+    /// Records about which snapshot and log disagree; 1 where the snapshot of a clean close is
+    /// missing or damaged. 0 after any other end.
     pub index_disagreements: u64,
     /// The first places of damage.
     pub places: Vec<Damage>,
@@ -96,8 +98,8 @@ impl Verification {
 }
 
 impl Namespace {
-    /// Checks the files of a namespace that is not open, and changes nothing. Reads everything; takes the memory of
-    /// two indexes.
+    /// Checks the files of a namespace that is not open, and changes nothing. Reads everything;
+    /// takes the memory of two indexes.
     ///
     /// # Errors
     /// Devices that cannot be opened: locked, foreign, truncated, damaged in their headers.
@@ -230,8 +232,8 @@ impl Verification {
         }
     }
 
-    /// Records are the same if their newest entries have one sequence number: of an entry that defragmentation has
-    /// moved, the log may hold both copies.
+    /// Records are the same if their newest entries have one sequence number: of an entry that
+    /// defragmentation has moved, the log may hold both copies.
     fn compare(&mut self, log: &Log, scanned: &DigestIndex, snapshot: &DigestIndex) {
         let guard = epoch::pin();
         for partition in 0..PARTITIONS {
@@ -253,7 +255,8 @@ impl Verification {
             };
             let (mut scanned, snapshot) = (versions(scanned), versions(snapshot));
             let unknown = missing(&snapshot, &scanned);
-            // A tombstone that nothing depends on any more is forgotten long before its bytes are overwritten.
+            // A tombstone that nothing depends on any more is forgotten long before its bytes are
+            // overwritten.
             scanned.retain(|(_, tombstone, ..)| !tombstone);
             self.index_disagreements += unknown.max(missing(&scanned, &snapshot));
         }

@@ -2,8 +2,9 @@
 //!
 //! Numbers are dense: each one above the durable number belongs to an entry, or a void entry covers
 //! it. Where writes can have been lost, the entries below the first missing number count, and no
-//! others: the store is as it was at one moment. A killed process loses nothing that was acknowledged.
-//! Writes under way may be missing then, and do not matter; a group counts if all of it is there.
+//! others: the store is as it was at one moment. A killed process loses nothing that was
+//! acknowledged. Writes under way may be missing then, and do not matter; a group counts if all of
+//! it is there.
 
 use crate::entry::{EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Lsn};
 use crate::location::{Location, UNIT_BYTES};

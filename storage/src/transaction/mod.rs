@@ -1,4 +1,5 @@
-//! Optimistic transactions: the versions that a transaction has seen, and the check that they still hold at the commit.
+//! Optimistic transactions: the versions that a transaction has seen, and the check that they still
+//! hold at the commit.
 //!
 //! - `buffered.rs`: a version that is not stored yet
 //!
@@ -9,9 +10,9 @@
 //! has read and does not write must be as it was, and no other thread may hold its lock: an owner
 //! may be about to publish it, and other members of the same group may have been published already.
 //!
-//! All that a transaction has read is therefore there unchanged at the moment at which it holds its last lock; that moment
-//! is its place in the order of all transactions. A version never comes back, so two equal looks mean that nothing came
-//! between.
+//! All that a transaction has read is therefore there unchanged at the moment at which it holds its
+//! last lock; that moment is its place in the order of all transactions. A version never comes
+//! back, so two equal looks mean that nothing came between.
 
 pub(crate) mod buffered;
 
@@ -29,15 +30,15 @@ use crate::rules::{StorageRule, keeps};
 use crate::sync::hint;
 use std::time::{Duration, Instant};
 
-/// How often a commit looks at a record that another writer has locked before it gives up. A lock is mostly held for less
-/// than a microsecond.
+/// How often a commit looks at a record that another writer has locked before it gives up. A lock
+/// is mostly held for less than a microsecond.
 #[cfg(not(shuttle))]
 const LOOKS: u32 = 64;
 #[cfg(shuttle)]
 const LOOKS: u32 = 2;
 
-/// Which version of a record was seen, or which absence. Equal versions of one record mean that nothing has changed in
-/// between, wherever defragmentation has moved it.
+/// Which version of a record was seen, or which absence. Equal versions of one record mean that
+/// nothing has changed in between, wherever defragmentation has moved it.
 ///
 /// Good for this opening of the namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -73,8 +74,9 @@ pub struct RecordChange<'a> {
 }
 
 impl Namespace {
-    /// Lends the record with this digest to `read` as [`Namespace::get`] does, `None` if there is none, with the version
-    /// that this is. An error comes with a version, too, since a transaction depends on what it could not read as well.
+    /// Lends the record with this digest to `read` as [`Namespace::get`] does, `None` if there is
+    /// none, with the version that this is. An error comes with a version, too, since a transaction
+    /// depends on what it could not read as well.
     pub fn get_versioned<R>(
         &self,
         digest: &Digest,
@@ -104,18 +106,21 @@ impl Namespace {
         }
     }
 
-    /// Locks the records that a transaction writes, in the order of their digests, which must be strictly ascending, and
-    /// checks that nothing has changed since the transaction has seen it: neither those records nor the ones that it only
-    /// reads. Returns the locked records with their changes for [`Namespace::commit_group`]; all that the transaction has
-    /// seen holds at the moment at which this has locked the last one.
+    /// Locks the records that a transaction writes, in the order of their digests, which must be
+    /// strictly ascending, and checks that nothing has changed since the transaction has seen it:
+    /// neither those records nor the ones that it only reads. Returns the locked records with their
+    /// changes for [`Namespace::commit_group`]; all that the transaction has seen holds at the
+    /// moment at which this has locked the last one.
     ///
-    /// `readable_until`: the earliest void-time of the records that were seen alive, in seconds since 2010; 0 = never.
-    /// `timeout`: how long locks are waited for in all, and space at the commit; `None`: as long as it takes. While a lock is
-    /// waited for, nothing is kept from being moved or freed.
+    /// `readable_until`: the earliest void-time of the records that were seen alive, in seconds
+    /// since 2010; 0 = never. `timeout`: how long locks are waited for in all, and space at the
+    /// commit; `None`: as long as it takes. While a lock is waited for, nothing is kept from being
+    /// moved or freed.
     ///
     /// # Errors
-    /// [`Error::Conflict`] names the record and the cause; [`Error::KeyBusy`] and [`Error::Timeout`] as for
-    /// [`Namespace::lock`]. No lock is held then, and nothing was changed.
+    /// [`Error::Conflict`] names the record and the cause; [`Error::KeyBusy`] and
+    /// [`Error::Timeout`] as for [`Namespace::lock`]. No lock is held then, and nothing was
+    /// changed.
     pub fn lock_unchanged<'n, 'c>(
         &'n self,
         reads: &[SeenRecord],
@@ -155,9 +160,10 @@ impl Namespace {
         Ok(locked)
     }
 
-    /// Locks the records with these digests, which must be strictly ascending, for [`Namespace::apply_group`], without
-    /// changes yet. `timeout`: how long all locks together, and space at the commit, are waited for; `None`: as long as it
-    /// takes. While one lock is waited for, records that are locked already may be moved.
+    /// Locks the records with these digests, which must be strictly ascending, for
+    /// [`Namespace::apply_group`], without changes yet. `timeout`: how long all locks together, and
+    /// space at the commit, are waited for; `None`: as long as it takes. While one lock is waited
+    /// for, records that are locked already may be moved.
     ///
     /// # Errors
     /// As for [`Namespace::lock`], with the record that could not be locked. No lock is held then.
@@ -190,7 +196,8 @@ impl Namespace {
 /// Names no record.
 const NO_DIGEST: Digest = Digest::new([0; Digest::LEN]);
 
-/// Locks one more record. `others`, which are locked already, may be moved while this one is waited for.
+/// Locks one more record. `others`, which are locked already, may be moved while this one is waited
+/// for.
 fn lock_beside<'n: 'l, 'l>(
     core: &'n Core,
     others: impl Iterator<Item = &'l mut RecordLock<'n>>,
@@ -226,9 +233,10 @@ const fn conflict(digest: Digest, cause: ConflictCause) -> Error {
 }
 
 impl RecordVersion {
-    /// Returns a number below 2^54, never 0, for callers that keep versions elsewhere. It is the number of the entry, a
-    /// tombstone's with bit 52; an absence without a tombstone has bit 53 alone. So it outlives this opening, and says
-    /// less of absences: two of them without a tombstone look the same.
+    /// Returns a number below 2^54, never 0, for callers that keep versions elsewhere. It is the
+    /// number of the entry, a tombstone's with bit 52; an absence without a tombstone has bit 53
+    /// alone. So it outlives this opening, and says less of absences: two of them without a
+    /// tombstone look the same.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -256,8 +264,8 @@ impl RecordVersion {
         }
     }
 
-    /// An absence without a tombstone, whether or not a record was removed without a trace since: for a record that is written,
-    /// where it is enough that it is absent again at the commit.
+    /// An absence without a tombstone, whether or not a record was removed without a trace since:
+    /// for a record that is written, where it is enough that it is absent again at the commit.
     pub const UNCOUNTED_ABSENCE: Self = Self(ABSENT | UNCOUNTED);
 
     /// `settled`: the count of removals, if none was under way.
@@ -271,8 +279,8 @@ impl RecordVersion {
 }
 
 impl Core {
-    /// The version of a record that readers see at this moment; `None`: neither a record nor a tombstone is there. The
-    /// caller has the partition locked.
+    /// The version of a record that readers see at this moment; `None`: neither a record nor a
+    /// tombstone is there. The caller has the partition locked.
     fn version_in(
         &self,
         partition: &PartitionGuard<'_>,
@@ -302,7 +310,8 @@ impl Core {
         }
     }
 
-    /// Whether the index still has the version that was seen. The removals are counted after the look.
+    /// Whether the index still has the version that was seen. The removals are counted after the
+    /// look.
     fn is_same(&self, seen: RecordVersion, looked: Option<RecordVersion>) -> bool {
         seen != UNSTABLE
             && match looked {

@@ -1,8 +1,10 @@
-//! The commit of transactions under the model checker, with the real store below: thousands of schedules of transactions,
-//! snapshot reads, single writers, truncations and forgotten tombstones. Each rule is left out once, and the check must
-//! see it. Run with `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet-storage --lib --release transaction`.
+//! The commit of transactions under the model checker, with the real store below: thousands of
+//! schedules of transactions, snapshot reads, single writers, truncations and forgotten tombstones.
+//! Each rule is left out once, and the check must see it. Run with
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet-storage --lib --release transaction`.
 //!
-//! What a crash leaves of a commit is that of its group, whole or nothing: `storage/tests/groups.rs`.
+//! What a crash leaves of a commit is that of its group, whole or nothing:
+//! `storage/tests/groups.rs`.
 
 use super::*;
 use crate::Truncate;
@@ -129,7 +131,8 @@ fn snapshots_of_groups() {
     join([writer]);
 }
 
-/// An absence that has ended and come back, without a trace in the index, is not the one that was seen.
+/// An absence that has ended and come back, without a trace in the index, is not the one that was
+/// seen.
 fn absences() {
     let namespace = open();
     let (zero, there) = look(&namespace, 0);

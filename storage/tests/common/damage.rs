@@ -80,8 +80,8 @@ impl Store {
         }
     }
 
-    /// The same store as it is found after a sync and a kill, after more writes that were not synced and a kill, after a
-    /// power failure, and after a clean close.
+    /// The same store as it is found after a sync and a kill, after more writes that were not
+    /// synced and a kill, after a power failure, and after a clean close.
     pub fn all() -> Vec<Self> {
         let mut writer = Writer::new();
         writer.write();

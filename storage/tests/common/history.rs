@@ -3,7 +3,8 @@
 /// A payload, or none: deleted, expired, truncated, or never written.
 pub type Version = Option<Vec<u8>>;
 
-/// The versions that a record may be found in after a power failure, oldest first; the last is what readers see.
+/// The versions that a record may be found in after a power failure, oldest first; the last is what
+/// readers see.
 #[derive(Clone, Debug)]
 pub struct History {
     versions: Vec<Version>,

@@ -206,7 +206,8 @@ pub fn payload(write: u64, large: bool) -> Vec<u8> {
     bytes
 }
 
-/// Live bytes that belong to no record: commit entries and metadata. A tombstone takes an entry of 64 bytes.
+/// Live bytes that belong to no record: commit entries and metadata. A tombstone takes an entry of
+/// 64 bytes.
 pub fn other_live_bytes(namespace: &Namespace) -> u64 {
     let stats = namespace.stats();
     let tombstones = stats.index_entries - stats.records;

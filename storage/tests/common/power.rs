@@ -1,4 +1,5 @@
-//! A random store on simulated devices beside a model of the writes it may lose, and the power failures it meets.
+//! A random store on simulated devices beside a model of the writes it may lose, and the power
+//! failures it meets.
 
 use super::history::{History, Version, write_of};
 use super::{
@@ -324,7 +325,8 @@ impl Run {
         self.check_now();
     }
 
-    /// The process ends, by a close or not, and the store is opened again: nothing acknowledged is lost.
+    /// The process ends, by a close or not, and the store is opened again: nothing acknowledged is
+    /// lost.
     pub fn reopen(&mut self) {
         let close = self.chance.one_in(3);
         if close && self.namespace.close().is_ok() {

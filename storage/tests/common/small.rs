@@ -26,7 +26,8 @@ pub fn expected() -> Vec<(u64, Option<Vec<u8>>)> {
     ]
 }
 
-/// Writes the records of [`expected`]. Most have older versions on the device, which a mistaken reader would find.
+/// Writes the records of [`expected`]. Most have older versions on the device, which a mistaken
+/// reader would find.
 pub fn fill(namespace: &Namespace) {
     let put = |number: u64, payload: &[u8]| put(namespace, &digest(number), payload).unwrap();
     let delete = |number: u64| assert!(delete(namespace, &digest(number)).unwrap());
@@ -153,8 +154,8 @@ impl Small {
         self.dir.path().join("index.snapshot")
     }
 
-    /// All regions with content except the directory, each with a few bytes after it: header, states, the header of the
-    /// block and its mirror, entries.
+    /// All regions with content except the directory, each with a few bytes after it: header,
+    /// states, the header of the block and its mirror, entries.
     pub fn regions(&self) -> Vec<Range<u64>> {
         let last = self.start.iter().rposition(|byte| *byte != 0).unwrap() as u64;
         let mirror = HEADER_BYTES + BLOCK_BYTES + 512;

@@ -1,9 +1,9 @@
 //! Tests that must not run beside others of their program.
 //!
-//! Blocks and tables are given back once no thread of the process can see them, whichever namespace the thread reads,
-//! and `maintain` waits for a second at most. With many tests that look records up on one core, there is always such a
-//! thread. So a test that counts what one call of `maintain` gives back runs [`alone`], and the others of its program
-//! [`beside_others`].
+//! Blocks and tables are given back once no thread of the process can see them, whichever namespace
+//! the thread reads, and `maintain` waits for a second at most. With many tests that look records
+//! up on one core, there is always such a thread. So a test that counts what one call of `maintain`
+//! gives back runs [`alone`], and the others of its program [`beside_others`].
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

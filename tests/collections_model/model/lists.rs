@@ -268,7 +268,8 @@ fn set(list: &mut List, index: i64, value: &Value, flags: u8) -> Result<bool, Co
     Ok(true)
 }
 
-/// Whether a value may stand in the place of another: with ADD_UNIQUE, no element elsewhere equals it.
+/// Whether a value may stand in the place of another: with ADD_UNIQUE, no element elsewhere equals
+/// it.
 fn replaces(list: &List, place: usize, value: &Value, flags: u8) -> Result<bool, Code> {
     let mut others = list.items.clone();
     others.remove(place);
@@ -465,7 +466,8 @@ fn ranks_in_a_row(list: &List, start: usize, count: usize) -> Picked {
     } else {
         let mut ascending = places.clone();
         ascending.sort_unstable();
-        // QUIRK: the values come in descending order, unless the list has fewer elements above them than below.
+        // QUIRK: the values come in descending order, unless the list has fewer elements above them
+        // than below.
         if start <= n - start - count {
             places.reverse();
         }

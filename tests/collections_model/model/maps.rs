@@ -95,8 +95,8 @@ impl MapOperation {
         matches!(self, Self::Clear | Self::RemoveBy(..))
     }
 
-    /// Whether the call can be put together at all: a map has no encoding unless its keys may be stored, none of them
-    /// twice (semantics.md#normal-form).
+    /// Whether the call can be put together at all: a map has no encoding unless its keys may be
+    /// stored, none of them twice (semantics.md#normal-form).
     pub fn check_encoding(&self) -> Result<(), Code> {
         let Self::PutItems(_, entries) = self else {
             return Ok(());
@@ -309,8 +309,8 @@ impl MapSelector {
                     .iter()
                     .flat_map(|value| matches(map, value))
                     .collect();
-                // Ranks by parameter, as of lists (semantics.md#selecting-by-value); the entries only
-                // with an index of values.
+                // Ranks by parameter, as of lists (semantics.md#selecting-by-value); the entries
+                // only with an index of values.
                 let row = |value| (content.below(value) as i64, matches(map, value).len());
                 let rows = wanted.iter().map(row).collect();
                 let mut ranks = Numbers::Rows(rows);
@@ -328,7 +328,8 @@ impl MapSelector {
     }
 }
 
-/// The entries with a value equal to this one (a wildcard may equal several), in the order of keys, or of values.
+/// The entries with a value equal to this one (a wildcard may equal several), in the order of keys,
+/// or of values.
 fn matches(map: &Map, value: &Value) -> Vec<usize> {
     let all: Vec<usize> = (0..map.entries.len())
         .filter(|i| equal(&map.entries[*i].1, value))
@@ -382,7 +383,8 @@ fn ranks_in_a_row(content: &Content<'_>, start: usize, count: usize) -> Picked {
             Numbers::Row(start as i64, count),
         )
     };
-    // The others have consecutive ranks, too, if all are above, if all are below, or if no entry was picked.
+    // The others have consecutive ranks, too, if all are above, if all are below, or if no entry
+    // was picked.
     let others = match (start, by_rank.len() - start - count) {
         (_, _) if count == 0 => row(0, by_rank.len()),
         (0, above) => row(count, above),

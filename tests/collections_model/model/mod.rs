@@ -33,7 +33,8 @@ pub const THERE: Code = 24;
 /// The operation does not apply to the value as it is.
 pub const NOT_APPLICABLE: Code = 26;
 
-/// A bin: its value, and whether the list or map in it has a persisted index (which never shows in the value).
+/// A bin: its value, and whether the list or map in it has a persisted index (which never shows in
+/// the value).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bin {
     pub value: Option<Value>,

@@ -14,8 +14,8 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     compare(a, b).is_eq()
 }
 
-/// Compares two values. `Ok(Equal)` if the values after them decide, `Err` for a final outcome: a difference, or a
-/// wildcard.
+/// Compares two values. `Ok(Equal)` if the values after them decide, `Err` for a final outcome: a
+/// difference, or a wildcard.
 fn undecided(a: &Value, b: &Value) -> Result<Ordering, Ordering> {
     let decide = |ordering: Ordering| {
         if ordering.is_eq() {

@@ -10,8 +10,8 @@ use super::order::equal;
 use super::reply::single;
 use super::{Bin, Code, NOT_APPLICABLE, PARAMETER, WRONG_TYPE};
 
-/// Executes a call: the bin afterwards, and the result. No result for a read of a missing bin; nil if the operation has
-/// nothing to say.
+/// Executes a call: the bin afterwards, and the result. No result for a read of a missing bin; nil
+/// if the operation has nothing to say.
 pub fn apply(bin: &Bin, call: &Call) -> Result<(Bin, Option<Value>), Code> {
     if let Operation::Map(operation) = &call.operation {
         operation.check_encoding()?;
@@ -226,7 +226,8 @@ fn put_new(list: &mut List, place: usize, value: Value) {
     list.keep_order();
 }
 
-/// Makes the list or map that the path begins with, and all that follows; nothing if the operation only removes.
+/// Makes the list or map that the path begins with, and all that follows; nothing if the operation
+/// only removes.
 fn make(
     path: &[Step],
     operation: &Operation,

@@ -1,5 +1,5 @@
-//! The elements that an operation picks (semantics.md#index-rank-and-count), and its reply about them
-//! (semantics.md#return-types).
+//! The elements that an operation picks (semantics.md#index-rank-and-count), and its reply about
+//! them (semantics.md#return-types).
 
 use spikelet::value::Map;
 use spikelet::{MapOrder, Value};
@@ -29,7 +29,8 @@ pub enum By {
     Value,
     /// By several values.
     Values,
-    /// By ranks that leave others in a row, too: INVERTED picks these as if they had been asked for.
+    /// By ranks that leave others in a row, too: INVERTED picks these as if they had been asked
+    /// for.
     Ranks { others: Box<Picked> },
 }
 
@@ -149,7 +150,8 @@ impl Content<'_> {
         taken.sort_unstable();
         taken.dedup();
         let value = match returns.kind {
-            // QUIRK (semantics.md#return-types): by value or rank, an inverted EXISTS is true if no element was picked.
+            // QUIRK (semantics.md#return-types): by value or rank, an inverted EXISTS is true if no
+            // element was picked.
             R::Exists if returns.inverted && by == By::Value => was_empty.into(),
             R::Exists => (!taken.is_empty()).into(),
             R::Count => (taken.len() as i64).into(),
@@ -245,8 +247,9 @@ impl Content<'_> {
         places
     }
 
-    /// The rank of each of these positions. Among equal values, a map goes by index, and a list has the lowest for all
-    /// (semantics.md#index-rank-and-count). QUIRK: if they are all there are, they are counted through.
+    /// The rank of each of these positions. Among equal values, a map goes by index, and a list has
+    /// the lowest for all (semantics.md#index-rank-and-count). QUIRK: if they are all there are,
+    /// they are counted through.
     pub fn ranks_of(&self, places: &[usize]) -> Numbers {
         let by_rank = self.by_rank();
         let rank = |place: &usize| {

@@ -134,8 +134,9 @@ struct ClusterContention {
     max_size: u64,
 }
 
-/// Lets a value be a negative number, so that its own check refuses it and says what it may be. What
-/// a run takes has no meaning for `--check`, and a condition that is passed over would seem to hold.
+/// Lets a value be a negative number, so that its own check refuses it and says what it may be.
+/// What a run takes has no meaning for `--check`, and a condition that is passed over would seem to
+/// hold.
 fn of_a_run(argument: Arg) -> Arg {
     let takes_value = argument.get_action().takes_values();
     let argument = argument.allow_negative_numbers(takes_value);

@@ -37,8 +37,8 @@ pub(crate) fn emit_report(report: &Report) -> Result<()> {
     emit(&shown(report, TEXT_COLUMNS))
 }
 
-/// Returns the text of a report: as wide as the terminal, from 60 columns to `columns_max`, and with
-/// colours unless `NO_COLOR` is set; without colours where standard output is no terminal.
+/// Returns the text of a report: as wide as the terminal, from 60 columns to `columns_max`, and
+/// with colours unless `NO_COLOR` is set; without colours where standard output is no terminal.
 pub(crate) fn shown(report: &Report, columns_max: usize) -> String {
     if !io::stdout().is_terminal() {
         return report.to_text();

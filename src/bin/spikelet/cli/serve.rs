@@ -71,8 +71,8 @@ pub(crate) struct ServeArguments {
     /// subscriptions and `spikelet changes`. A set that keeps them goes on to do so without it.
     #[arg(long, value_name = "SETS", value_delimiter = ',')]
     keep_changes: Vec<String>,
-    /// Ask clients who they are, and let each user do what its roles allow. The first user is admin with the password admin;
-    /// while that is so, the server listens on this machine only.
+    /// Ask clients who they are, and let each user do what its roles allow. The first user is admin
+    /// with the password admin; while that is so, the server listens on this machine only.
     #[arg(long)]
     security: bool,
     /// The first line of this file is the password of admin, where the store has no users yet.
@@ -81,10 +81,12 @@ pub(crate) struct ServeArguments {
     /// For how many seconds a client may open connections after a login. [default: 86400]
     #[arg(long, value_name = "N", requires = "security", value_parser = clap::value_parser!(u32).range(1..))]
     session_seconds: Option<u32>,
-    /// Append logins, refusals, and changes of users to this file, instead of the log on the standard error.
+    /// Append logins, refusals, and changes of users to this file, instead of the log on the
+    /// standard error.
     #[arg(long, value_name = "FILE", requires = "security")]
     audit_file: Option<PathBuf>,
-    /// Note every request about records of these namespaces, or of sets of them, separated by commas, in the audit log.
+    /// Note every request about records of these namespaces, or of sets of them, separated by
+    /// commas, in the audit log.
     #[arg(
         long,
         value_name = "NAMESPACE[.SET]",
@@ -92,7 +94,8 @@ pub(crate) struct ServeArguments {
         requires = "security"
     )]
     audit_data: Vec<String>,
-    /// Listen on this address, too, for encrypted connections. The certificate counts for --metrics and --monitor as well.
+    /// Listen on this address, too, for encrypted connections. The certificate counts for --metrics
+    /// and --monitor as well.
     #[arg(long, value_name = "HOST:PORT", requires = "tls_cert")]
     #[cfg_attr(not(feature = "tls"), arg(help_heading = WITHOUT_TLS, value_parser = without_tls::<String>))]
     tls_listen: Option<String>,
@@ -108,8 +111,8 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     #[cfg_attr(not(feature = "tls"), arg(help_heading = WITHOUT_TLS, value_parser = without_tls::<PathBuf>))]
     tls_client_ca: Option<PathBuf>,
-    /// Listen where other machines reach it though there is no --security: each of them may read, change and delete
-    /// all records.
+    /// Listen where other machines reach it though there is no --security: each of them may read,
+    /// change and delete all records.
     #[arg(long, conflicts_with = "security")]
     allow_remote: bool,
 }

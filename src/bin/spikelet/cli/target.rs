@@ -34,8 +34,8 @@ pub(super) enum ReadTarget {
 }
 
 impl ReadPlace {
-    /// Opens the store in the directory, or connects to a namespace of the cluster. Returns its name
-    /// in reports, too.
+    /// Opens the store in the directory, or connects to a namespace of the cluster. Returns its
+    /// name in reports, too.
     ///
     /// # Errors
     /// A directory without a store, or a connection that fails.

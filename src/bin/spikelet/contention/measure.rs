@@ -118,7 +118,8 @@ impl Recorder {
         }
     }
 
-    /// Records a refusal (KEY_BUSY). `again`: the write is tried once more; otherwise it has failed.
+    /// Records a refusal (KEY_BUSY). `again`: the write is tried once more; otherwise it has
+    /// failed.
     pub(super) fn refused(&mut self, wanted_ns: u64, again: bool) {
         if self.window.contains(wanted_ns) {
             self.tally.refusals += 1;

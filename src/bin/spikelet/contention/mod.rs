@@ -2,8 +2,8 @@
 //!
 //! A [`Case`] says how fast writes come (an open loop at a rate, or a closed one of some writers),
 //! over which records they are distributed ([`RowLayout`]), and what they do ([`Settings`]).
-//! [`measure()`] runs one case in a store of its own and returns its [`ReportRow`]; a [`FinishedRun`] judges and
-//! reports many.
+//! [`measure()`] runs one case in a store of its own and returns its [`ReportRow`]; a
+//! [`FinishedRun`] judges and reports many.
 //!
 //! * `case`, `layout`, `routing`: the rows, and the record that a write goes to.
 //! * `schedule`: when writes come, drawn from the seed alone.
@@ -17,8 +17,8 @@
 //!   `check_stored`: a store on disk compared with its ledger after its process was killed.
 //! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects;
 //!   `processors`: how busy this machine was meanwhile. [`crate::verdict`] opens the report.
-//! * `judge`, `threshold`: knees, the guideline of 50 writes a second, limits. `comparison`: another
-//!   run, row by row, and whether two rows differ by more than their repeats do.
+//! * `judge`, `threshold`: knees, the guideline of 50 writes a second, limits. `comparison`:
+//!   another run, row by row, and whether two rows differ by more than their repeats do.
 //! * `run`, `document`, `format`, `charts`, `hdr`: the report, its pictures, HdrHistogram files.
 
 mod activation;

@@ -121,9 +121,9 @@ impl fmt::Display for RowCondition {
 
 impl RowCondition {
     /// Returns whether the condition holds; `None` where no write was acknowledged, or too few to
-    /// judge. Times are compared as the table shows them: a histogram answers with the upper edge of
-    /// a bucket. A phase may be too short for a percentile, and no longer run makes it longer: its
-    /// longest write stands for it.
+    /// judge. Times are compared as the table shows them: a histogram answers with the upper edge
+    /// of a bucket. A phase may be too short for a percentile, and no longer run makes it longer:
+    /// its longest write stands for it.
     fn holds(&self, row: &ReportRow, phase: Option<&Phase>) -> Option<bool> {
         let figures = phase.map_or(&row.figures, |phase| &phase.figures);
         let value = match self.metric {

@@ -6,8 +6,8 @@ use serde_json::Value;
 /// A report's object, with the version of its form and its kind before it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Versioned<'a, T> {
-    /// Grows when a field changes its meaning or goes; new fields, and new words in a field, leave it
-    /// as it is (`docs/sizing.md#json`).
+    /// Grows when a field changes its meaning or goes; new fields, and new words in a field, leave
+    /// it as it is (`docs/sizing.md#json`).
     pub(crate) schema_version: u32,
     /// Which report this is, such as `sizing`.
     pub(crate) report: &'a str,

@@ -42,10 +42,10 @@ impl Cell {
     }
 
     /// Shows a figure of a row: words as they are, several of them in a list, of an object the sum
-    /// of its counts, and a number in this form: grouped by thousands, or `#` as it is; `B` as a size
-    /// in bytes; `.2` with decimals, `/s` with one below 1,000; `%1` as a share with decimals;
-    /// microseconds as `ms`, or as `us` in the unit that fits; `date` for milliseconds since 2010. A
-    /// dash if it is not known.
+    /// of its counts, and a number in this form: grouped by thousands, or `#` as it is; `B` as a
+    /// size in bytes; `.2` with decimals, `/s` with one below 1,000; `%1` as a share with decimals;
+    /// microseconds as `ms`, or as `us` in the unit that fits; `date` for milliseconds since 2010.
+    /// A dash if it is not known.
     fn of(figure: &Value, form: &str) -> Self {
         let (number, whole) = (figure.as_f64(), figure.as_u64());
         let decimals = form.get(1..).and_then(|digits| digits.parse().ok());

@@ -4,10 +4,9 @@
 //! Records go by one after the other (`source`). Each is measured (`measure`) and counted in its
 //! set (`set_stats`; `size_histogram` for sizes, `sample` where only a sample is measured). Then
 //! each set gets a verdict ([`crate::verdict`]), what helps (`remedy`), a number of shards
-//! (`recommendation`, `shard_sizes`) and its lints (`lint`); together they make a [`Sizing`] (`model`,
-//! `summarize`). `secondary_index` says what
-//! the indexes of a store take. `present` shows it as a
-//! report or CSV.
+//! (`recommendation`, `shard_sizes`) and its lints (`lint`); together they make a [`Sizing`]
+//! (`model`, `summarize`). `secondary_index` says what the indexes of a store take. `present` shows
+//! it as a report or CSV.
 //!
 //! Percentiles are exact: sizes are counted in a histogram of exact values. Memory grows with sets,
 //! bins and different sizes, not with records; for JSON lines also with keys, since repeated ones
@@ -49,7 +48,8 @@ pub(crate) use source::size;
 #[cfg(feature = "cluster")]
 pub(crate) use source::{ClusterReading, size_cluster};
 
-/// The version of the JSON that [`Sizing`] and [`plan::CollectionPlan`] make; see [`crate::report::to_json`].
+/// The version of the JSON that [`Sizing`] and [`plan::CollectionPlan`] make; see
+/// [`crate::report::to_json`].
 pub(crate) const SCHEMA_VERSION: u32 = 5;
 
 /// How a sizing is made.
@@ -122,8 +122,8 @@ impl SizingOptions {
         })
     }
 
-    /// Returns the most that a shard should hold, in bytes: near a record's limit there is too little
-    /// room for growth. The limits of stores of which none is given are far beyond 128 KiB.
+    /// Returns the most that a shard should hold, in bytes: near a record's limit there is too
+    /// little room for growth. The limits of stores of which none is given are far beyond 128 KiB.
     pub(crate) fn shard_bytes_max(&self) -> u64 {
         let near_limit = self.max_record_bytes.map(near);
         near_limit.map_or(SWEET_SPOT_BYTES, |limit| limit.min(SWEET_SPOT_BYTES))

@@ -321,8 +321,8 @@ pub(crate) struct Rewrite {
     pub(crate) megabytes_per_s: Option<f64>,
 }
 
-/// A record worth a look: large, written often, fought over, or behind a verdict. `None`: not known,
-/// or it does not apply.
+/// A record worth a look: large, written often, fought over, or behind a verdict. `None`: not
+/// known, or it does not apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct RecordSizing {
     /// Its namespace.
@@ -338,8 +338,8 @@ pub(crate) struct RecordSizing {
     pub(crate) bytes: Option<u64>,
     /// Its size on the device.
     pub(crate) stored_bytes: Option<u64>,
-    /// Its largest bin; where writers fought over it, the list, map or counter that they most likely
-    /// meet in.
+    /// Its largest bin; where writers fought over it, the list, map or counter that they most
+    /// likely meet in.
     pub(crate) bin: Option<String>,
     /// The size of its largest bin.
     pub(crate) bin_bytes: Option<u64>,

@@ -29,8 +29,8 @@ pub(crate) struct CollectionPlan {
     pub(crate) writes_per_s: Option<f64>,
     /// How long an entry is kept, in seconds.
     pub(crate) retention_s: Option<u64>,
-    /// `one-record`, `hash-shards`, `time-shards`, or `record-per-entry` where entries are too large
-    /// for shards.
+    /// `one-record`, `hash-shards`, `time-shards`, or `record-per-entry` where entries are too
+    /// large for shards.
     pub(crate) pattern: &'static str,
     /// Why, in a sentence.
     pub(crate) why: String,

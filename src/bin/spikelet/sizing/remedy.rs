@@ -131,8 +131,8 @@ impl Obstacle {
         }
     }
 
-    /// Returns the obstacle to shards of at most this size of a list or map: its largest part. `None`
-    /// for another value.
+    /// Returns the obstacle to shards of at most this size of a list or map: its largest part.
+    /// `None` for another value.
     pub(crate) fn of(value: &ValueRef<'_>, shard_bytes_max: u64) -> Option<Self> {
         let (index, largest) = parts(value)
             .enumerate()

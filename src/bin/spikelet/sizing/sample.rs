@@ -63,8 +63,8 @@ pub(crate) struct Intervals {
     pub(crate) mean: (f64, f64),
 }
 
-/// Returns the intervals of percentiles: the sizes at the ranks that they may have by chance; and that
-/// of the mean, by its standard error.
+/// Returns the intervals of percentiles: the sizes at the ranks that they may have by chance; and
+/// that of the mean, by its standard error.
 pub(super) fn intervals(sizes: &SizeHistogram) -> Intervals {
     const TWO_SIDED_95: f64 = 1.96;
     let (count, mean) = (sizes.count().max(1) as f64, sizes.mean());

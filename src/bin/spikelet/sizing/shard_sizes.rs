@@ -17,8 +17,8 @@ pub(super) fn largest_shard(total_bytes: u64, element_bytes: f64, shards: u64) -
     (largest.ceil() as u64).min(total_bytes) + COMPANION_BYTES
 }
 
-/// Returns the fewest shards of which the largest is within a bound: a power of two from `least` on,
-/// up to [`SHARDS_MAX`] unless more are the least.
+/// Returns the fewest shards of which the largest is within a bound: a power of two from `least`
+/// on, up to [`SHARDS_MAX`] unless more are the least.
 pub(crate) fn shards_within(
     bound_bytes: u64,
     total_bytes: u64,

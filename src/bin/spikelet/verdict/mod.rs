@@ -1,8 +1,8 @@
 //! Verdicts: the word and the sentences that a report opens with.
 //!
-//! `contention` and `sizing` have their rules in a table. The rules are asked in their order, and the
-//! first that applies decides. The [`Word`] of its finding decides the colour of every form of the
-//! report and the exit code. Reports list the rules as the documents explain them.
+//! `contention` and `sizing` have their rules in a table. The rules are asked in their order, and
+//! the first that applies decides. The [`Word`] of its finding decides the colour of every form of
+//! the report and the exit code. Reports list the rules as the documents explain them.
 
 pub(crate) mod contention;
 pub(crate) mod sizing;

@@ -200,7 +200,8 @@ impl SetFacts<'_> {
         }
     }
 
-    /// Says what is in the way of shards, and what they may hold if a limit makes it less than usual.
+    /// Says what is in the way of shards, and what they may hold if a limit makes it less than
+    /// usual.
     fn obstacle_words(&self, obstacle: &Obstacle) -> String {
         let (words, most) = (obstacle.words(), self.stats.shard_bytes_max);
         if most == SWEET_SPOT_BYTES {

@@ -404,7 +404,8 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
     ]);
 }
 
-/// One process begins a transition, this many advance it, while one adds, one removes and one reads everything.
+/// One process begins a transition, this many advance it, while one adds, one removes and one reads
+/// everything.
 fn all_at_once(before: &[HashOp], transition: HashOp, advancing: usize) -> HashScenario {
     let begin: &[HashOp] = &[transition];
     let mut processes: Vec<&[HashOp]> = vec![begin];

@@ -1,11 +1,14 @@
-//! The protocol under every interleaving: an exhaustive check, small enough to run with the other tests.
+//! The protocol under every interleaving: an exhaustive check, small enough to run with the other
+//! tests.
 //!
-//! One record holds two collections, each with its own handles; most scenarios use the first one alone.
+//! One record holds two collections, each with its own handles; most scenarios use the first one
+//! alone.
 //!
 //! * [`store`]: an abstract store that executes requests, and can leave a precondition out.
 //! * [`scenario`]: the form of scenarios. [`explore`]: processes that run the machines, and all the
 //!   orders in which their steps can come.
-//! * `checks`: the scenarios, and that no precondition and no rule can be left out. `real`: the abstract store answers as a real one.
+//! * `checks`: the scenarios, and that no precondition and no rule can be left out. `real`: the
+//!   abstract store answers as a real one.
 
 mod checks;
 mod explore;

@@ -12,7 +12,8 @@ pub(super) enum HashOp {
     /// Reads the whole collection.
     ReadAll,
     Change(Goal),
-    /// The same, unless the collection has moved since the process knew where it was: what policies start.
+    /// The same, unless the collection has moved since the process knew where it was: what policies
+    /// start.
     ChangeUnmoved(Goal),
 }
 

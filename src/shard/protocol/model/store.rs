@@ -72,7 +72,8 @@ pub(super) enum HashHole {
     StillUnsharded,
     /// A mark or an end of a transition does not ask for the latest epoch of the record.
     LatestIs,
-    /// A mark or an end of a transition does not ask whether other collections are as they were read.
+    /// A mark or an end of a transition does not ask whether other collections are as they were
+    /// read.
     OthersAre,
     /// A mark does not ask whether the root is as it was read.
     MarkedRootIs,

@@ -1,7 +1,9 @@
-//! The protocol under every interleaving of the steps of several callers, any of whom may die at any step.
+//! The protocol under every interleaving of the steps of several callers, any of whom may die at
+//! any step.
 //!
 //! * [`store`]: a root and companions as plain data, and guards that can be left out.
-//! * [`replay`]: the steps of a call, answered from a list. [`explore`]: processes that run the protocol, in every order.
+//! * [`replay`]: the steps of a call, answered from a list. [`explore`]: processes that run the
+//!   protocol, in every order.
 //! * `real`: the abstract store answers as a real one.
 //! * Here: the scenarios, and that no guard and no rule can be left out.
 
@@ -17,7 +19,8 @@ use super::steps::Direction::{NewestFirst, OldestFirst};
 use crate::shard::model_check;
 use crate::shard::protocol::rules::{ProtocolRule, without};
 
-/// How many interleavings are followed until one shows that a guard is needed, before all of them are.
+/// How many interleavings are followed until one shows that a guard is needed, before all of them
+/// are.
 const RUNS_MAX: u64 = 20_000;
 
 const FORTH: TimeOp = ReadAll(OldestFirst);

@@ -83,9 +83,10 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     kind_of(file) == Some(kinds::TMPFS)
 }
 
-/// Whether the allocated space of a file stays its own: a store into a mapping of it then finds space, however full the disk
-/// is. A list, since no system says so. Others write a page to new space each time (btrfs, ZFS, bcachefs, F2FS), find out when
-/// they write back (NFS, FUSE), or depend on the file system below (overlays).
+/// Whether the allocated space of a file stays its own: a store into a mapping of it then finds
+/// space, however full the disk is. A list, since no system says so. Others write a page to new
+/// space each time (btrfs, ZFS, bcachefs, F2FS), find out when they write back (NFS, FUSE), or
+/// depend on the file system below (overlays).
 pub(super) fn keeps_allocations(file: &File) -> bool {
     /// As little as a mapping can touch.
     const PROBE_BYTES: u64 = 4096;

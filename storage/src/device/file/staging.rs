@@ -30,8 +30,8 @@ impl FileStaging {
     /// Opens the staging file, and creates it if it is missing. `None` if stores into its memory
     /// could fail.
     ///
-    /// That of a new device (`is_new`) is emptied. After `was_closed` its content is not needed, and it
-    /// may be.
+    /// That of a new device (`is_new`) is emptied. After `was_closed` its content is not needed,
+    /// and it may be.
     pub(super) fn open(
         device: &Path,
         is_new: bool,

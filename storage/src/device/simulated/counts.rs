@@ -27,14 +27,15 @@ impl SimulatedDevice {
         self.disk.lock().counts.written_bytes
     }
 
-    /// Returns the disk space that [`reserve`](crate::device::Device::reserve) took since the device was made, in
-    /// bytes; space released meanwhile is included.
+    /// Returns the disk space that [`reserve`](crate::device::Device::reserve) took since the
+    /// device was made, in bytes; space released meanwhile is included.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.disk.lock().counts.reserved_bytes
     }
 
-    /// Returns how many bytes [`read`](crate::device::Device::read) was asked for since the device was made.
+    /// Returns how many bytes [`read`](crate::device::Device::read) was asked for since the device
+    /// was made.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.disk.lock().counts.read_bytes

@@ -116,14 +116,15 @@ impl SimulatedDevice {
         self.disk.lock().failing_write = Some(nth.max(1));
     }
 
-    /// Lets the `nth` release from now fail with an I/O error, 1 being the next. It releases nothing.
+    /// Lets the `nth` release from now fail with an I/O error, 1 being the next. It releases
+    /// nothing.
     pub fn fail_release(&self, nth: u64) {
         self.disk.lock().failing_release = Some(nth.max(1));
     }
 
-    /// Lets every [`read`](crate::device::Device::read) that overlaps the range fail with an I/O error, until
-    /// [`mend_reads`](Self::mend_reads). The mapping keeps the bytes. Found devices have the same
-    /// unreadable ranges.
+    /// Lets every [`read`](crate::device::Device::read) that overlaps the range fail with an I/O
+    /// error, until [`mend_reads`](Self::mend_reads). The mapping keeps the bytes. Found devices
+    /// have the same unreadable ranges.
     pub fn fail_read(&self, range: Range<u64>) {
         self.disk.lock().unreadable.push(range);
     }
@@ -134,7 +135,8 @@ impl SimulatedDevice {
     }
 
     /// Lets the disk have room for this many bytes, in pages of 4 KiB and the staging memory
-    /// included: a write that would take more is refused as on a full disk. At first there is no limit.
+    /// included: a write that would take more is refused as on a full disk. At first there is no
+    /// limit.
     pub fn set_space_bytes(&self, space_bytes: u64) {
         self.disk.lock().space_bytes = space_bytes;
     }

@@ -58,8 +58,8 @@ thread_local! {
 }
 
 impl CopiedEntry {
-    /// Copies an entry of at most `bytes_max` bytes into the memory of the thread's last copy. `load` reads words at an
-    /// offset of it, if it can.
+    /// Copies an entry of at most `bytes_max` bytes into the memory of the thread's last copy.
+    /// `load` reads words at an offset of it, if it can.
     #[inline]
     pub(super) fn load(bytes_max: u64, load: impl Fn(u64, &mut [[u8; 8]]) -> bool) -> Option<Self> {
         let mut copy = Self {

@@ -19,7 +19,8 @@ impl Volume {
         }
     }
 
-    /// The offset of the mirror of a block's header: in the next block, that of the last one in the first.
+    /// The offset of the mirror of a block's header: in the next block, that of the last one in the
+    /// first.
     fn mirror_offset(&self, index: u32) -> u64 {
         self.mirror_block(index).offset_bytes() + MIRROR_AT
     }
@@ -58,9 +59,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes the header of a block and its mirror. A free block needs no copy beyond the end of the device, and on a
-    /// full disk one copy is enough. But a copy that was never durable must go: it would be believed once younger
-    /// blocks are.
+    /// Writes the header of a block and its mirror. A free block needs no copy beyond the end of
+    /// the device, and on a full disk one copy is enough. But a copy that was never durable must
+    /// go: it would be believed once younger blocks are.
     pub(crate) fn write_block_header(&self, header: &BlockHeader) -> DeviceResult<()> {
         let _one_at_a_time = self.headers.lock();
         let (raw, is_free) = (header.encode(), header.incarnation == 0);

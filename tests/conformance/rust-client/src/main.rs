@@ -1,5 +1,5 @@
-//! Drives a served store through the Aerospike Rust client and ends with a panic at the first thing that is not as it
-//! should be.
+//! Drives a served store through the Aerospike Rust client and ends with a panic at the first thing
+//! that is not as it should be.
 //!
 //! Usage: `spikelet-conformance HOST:PORT`
 
@@ -437,7 +437,8 @@ impl Served {
         assert!(self.pages(0, || None).await.is_empty());
     }
 
-    /// The numbers of all records that a filter by an index lets through, in pages of `most` records, in order.
+    /// The numbers of all records that a filter by an index lets through, in pages of `most`
+    /// records, in order.
     async fn pages(&self, most: u64, filter: impl Fn() -> Option<Filter>) -> Vec<i64> {
         let mut policy = QueryPolicy::default();
         policy.max_records = most;

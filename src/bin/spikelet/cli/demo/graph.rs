@@ -16,12 +16,12 @@ const SHOWN_CHARS: usize = 60;
 /// Who follows whom.
 pub(super) type Follow = [Key<'static>; 2];
 
-/// Draws a graph of this many nodes, numbered from 0, with distinct edges and without self-loops: as
-/// many for each node as the GitHub follow graph has, or half of those that are possible. Nodes take
-/// their turns to follow; the n-th most followed node is followed in proportion to about n^(-3/4),
-/// so of some ten thousand nodes a few have thousands of followers and most have a handful. The
-/// powers are made of square roots, which are exact to the last bit: the graph is the same on every
-/// machine.
+/// Draws a graph of this many nodes, numbered from 0, with distinct edges and without self-loops:
+/// as many for each node as the GitHub follow graph has, or half of those that are possible. Nodes
+/// take their turns to follow; the n-th most followed node is followed in proportion to about
+/// n^(-3/4), so of some ten thousand nodes a few have thousands of followers and most have a
+/// handful. The powers are made of square roots, which are exact to the last bit: the graph is the
+/// same on every machine.
 pub(super) fn generate(nodes: u32) -> Vec<Follow> {
     let possible = u64::from(nodes) * u64::from(nodes.saturating_sub(1));
     let edges = (u64::from(nodes) * 289_003 / 37_700).min(possible / 2);
@@ -50,8 +50,9 @@ pub(super) fn generate(nodes: u32) -> Vec<Follow> {
 }
 
 /// Reads an edge list: `a,b`, `a;b` or `a b`, one edge a line. Ids are integers if all of them are,
-/// else text. Repeated edges count once. Blank lines and lines that begin with `#` or `%` are passed over, further columns (a
-/// time, a weight) are ignored, and the first line may be a header of numbers.
+/// else text. Repeated edges count once. Blank lines and lines that begin with `#` or `%` are
+/// passed over, further columns (a time, a weight) are ignored, and the first line may be a header
+/// of numbers.
 ///
 /// # Errors
 /// The first line that is malformed.

@@ -25,7 +25,8 @@ pub(super) struct MovePosition {
     /// The sets that kept no changes, at some time since the copy began: all their records are
     /// compared at the end.
     pub(super) silent_sets: BTreeSet<String>,
-    /// The sets of which the cluster has refused a record: all their records are compared at the end.
+    /// The sets of which the cluster has refused a record: all their records are compared at the
+    /// end.
     pub(super) refused_sets: BTreeSet<String>,
     /// How many records were copied.
     pub(super) records: u64,

@@ -63,8 +63,8 @@ pub(crate) struct Lane {
 pub(crate) struct Series {
     /// The name in the legend.
     pub(crate) name: String,
-    /// Its points, from left to right; of bars one for each bucket. Where y is not finite, or has no
-    /// place on a log scale, a line is broken, and a bar left out.
+    /// Its points, from left to right; of bars one for each bucket. Where y is not finite, or has
+    /// no place on a log scale, a line is broken, and a bar left out.
     pub(crate) points: Vec<(f64, f64)>,
     /// Whether a value holds until the next point, and jumps there.
     pub(crate) steps: bool,

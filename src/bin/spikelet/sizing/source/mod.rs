@@ -49,8 +49,8 @@ fn shown(path: &Path) -> String {
 /// repeated: keys are distinguished by 64 bits of a hash, so memory grows with their number.
 ///
 /// # Errors
-/// [`CommandFailure`]: the data cannot be opened, read or understood, or all of it was read and does
-/// not hold the set that was asked for.
+/// [`CommandFailure`]: the data cannot be opened, read or understood, or all of it was read and
+/// does not hold the set that was asked for.
 pub(crate) fn size(
     path: &Path,
     options: &SizingOptions,

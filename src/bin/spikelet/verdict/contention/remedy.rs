@@ -49,7 +49,8 @@ impl<'r> LoadRows<'r> {
         };
         let is_measured = |shards: u64| self.clean().any(|(_, made, _)| u64::from(made) == shards);
         match (self.enough(), self.needed()) {
-            // A computed number yields to a measured one, unless it is smaller and was not measured.
+            // A computed number yields to a measured one, unless it is smaller and was not
+            // measured.
             (Some((place, made, _)), Some(fewer))
                 if fewer > 1 && fewer < made.into() && !is_measured(fewer) =>
             {
