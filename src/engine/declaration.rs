@@ -269,6 +269,7 @@ impl RelationDeclaration {
     ///
     /// # Errors
     /// [`Error::Parameter`].
+    #[cfg(feature = "backup")]
     pub(crate) fn check_restored(&self, known: &[Self]) -> Result<()> {
         let is_as_known = |known: &&Self| {
             let is_side_known = |side| self.sides.contains(side);
