@@ -165,6 +165,7 @@ impl Matcher<'_> {
                         return Err(Error::runtime("missing '[' after '%f' in pattern"));
                     }
                     p = self.item_end(set)?;
+                    self.step((p - set) / 8)?;
                     let before = s.checked_sub(1).and_then(|at| self.text.get(at));
                     let here = self.text.get(s);
                     let set = self.pattern.get(set + 1..p - 1).unwrap_or_default();
@@ -188,6 +189,8 @@ impl Matcher<'_> {
                             p = end + 1;
                         }
                         Some(b'+') if !fits => return Ok(None),
+                        // Without a deeper call, of which there may be 200.
+                        Some(b'*' | b'-') if !fits => p = end + 1,
                         Some(b'+' | b'*') => return self.longest(s, p, end),
                         Some(b'-') => return self.shortest(s, p, end),
                         _ if !fits => return Ok(None),
@@ -262,11 +265,12 @@ impl Matcher<'_> {
     fn captured(&mut self, s: usize, digit: u8) -> Matched {
         let number = usize::from(digit - b'0');
         let capture = number.checked_sub(1).and_then(|at| self.captures.get(at));
-        let part = capture.and_then(|capture| match capture.end {
-            CaptureEnd::Open => None,
-            CaptureEnd::Position => Some(&[][..]),
-            CaptureEnd::At(end) => self.text.get(capture.start..end),
-        });
+        let part = match capture.map(|capture| (capture.start, capture.end)) {
+            // In Lua no text is equal to a position.
+            Some((_, CaptureEnd::Position)) => return Ok(None),
+            Some((start, CaptureEnd::At(end))) => self.text.get(start..end),
+            _ => None,
+        };
         let invalid = || Error::runtime(format!("invalid capture index %{number}"));
         let part = part.ok_or_else(invalid)?;
         self.same(s, part)
@@ -415,6 +419,9 @@ mod tests {
             ("aaa", "a-(a?)$"),
             ("a\0b", "%z"),
             ("hello", "()ll()"),
+            ("hello", "()%1"),
+            ("b", &"a*".repeat(201)),
+            ("b", &"a-".repeat(201)),
             ("hello", "%"),
             ("hello", "[a"),
             ("hello", "(l"),

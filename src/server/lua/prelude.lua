@@ -680,7 +680,10 @@ for _, name in ipairs { "format", "lower", "pack", "reverse", "sub", "upper" } d
     string[name] = function(...)
         local is_made, made = raw_pcall(f, ...)
         -- The line of the caller.
-        if not is_made then error((raw_gsub(made, "'%?'", "'" .. name .. "'")), 2) end
+        if not is_made then
+            if raw_type(made) ~= "string" then error(made, 0) end
+            error((raw_gsub(made, "'%?'", "'" .. name .. "'")), 2)
+        end
         spend(#made // 16)
         return made
     end
@@ -705,8 +708,9 @@ local function beginning(text, init)
 end
 
 local function found(from, to, ...)
-    if not from and to then error(to, 2) end
-    return from, to, ...
+    if from then return from, to, ... end
+    if to then error(to, 2) end
+    return nil
 end
 
 local function captured(text, from, to, ...)
@@ -783,14 +787,17 @@ function string.gsub(text, pattern, with, most)
             if ... then error(..., 3) end
             return false
         end
-        parts[2 * count + 1] = sub(text, at, from - 1)
-        parts[2 * count + 2] = replacement(with, text, from, ...)
+        local size = #parts
+        parts[size + 1] = sub(text, at, from - 1)
+        parts[size + 2] = replacement(with, text, from, ...)
         count, before = count + 1, (...)
         at = before + 1
+        -- A part takes as much memory as some bytes of text.
+        if #parts > 20000 then parts = { table.concat(parts) } end
         return not is_anchored
     end
     while (not most or count < most) and step(host.search(text, pattern, at, false, before)) do end
-    parts[2 * count + 1] = sub(text, at)
+    parts[#parts + 1] = sub(text, at)
     return table.concat(parts), count
 end
 
