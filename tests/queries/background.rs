@@ -143,7 +143,7 @@ fn what_cannot_be_done_in_the_background_is_refused() {
 }
 
 #[test]
-fn the_name_of_an_operation_that_was_broken_off_is_for_the_same_one_alone() {
+fn another_operation_of_a_name_begins_at_the_first_record() {
     let store = Store::in_memory().unwrap();
     let set = store.set("things").unwrap();
     let by_n = || IndexDefinition::new("by_n", ["n"]);
@@ -154,7 +154,7 @@ fn the_name_of_an_operation_that_was_broken_off_is_for_the_same_one_alone() {
         .unwrap();
     let policy = BackgroundPolicy::default().name("job");
     let add_m = |policy| set.query("by_n").unwrap().operate(policy, [add("m", 1)]);
-    let slowly = policy.clone().records_per_second(20_000);
+    let slowly = policy.clone().records_per_second(8_000);
     let begun = add_m(&slowly).unwrap();
     while begun.progress().written == 0 {
         std::thread::yield_now();
@@ -164,11 +164,6 @@ fn the_name_of_an_operation_that_was_broken_off_is_for_the_same_one_alone() {
     begun.resume();
     assert!(matches!(begun.wait(), Err(Error::IndexNotFound(_))));
     set.create_index(by_n()).unwrap();
-    let other = set.query_all().operate(&policy, [add("k", 1)]);
-    assert_eq!(other.unwrap_err().result_code(), 4);
-    // As the error says.
-    let done = add_m(&policy).unwrap().wait().unwrap();
-    assert_eq!(done.written, 1_000, "those behind the saved position");
     let other = set.query_all().operate(&policy, [add("k", 1)]);
     assert_eq!(other.unwrap().wait().unwrap().written, 21_000);
 }

@@ -219,8 +219,7 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::Parameter`] for operations that cannot be combined, that only read, or a query with
-    /// limit, order or cursor, and for the name of one with another query or other operations that
-    /// was broken off; and as for [`Query::keys`].
+    /// limit, order or cursor; and as for [`Query::keys`].
     pub fn operate(
         &self,
         policy: &BackgroundPolicy,
@@ -239,7 +238,7 @@ impl Query {
         }
         let job = self.job(policy, &operations);
         let name = policy.name.as_deref();
-        let after = name.map(|name| self.core.background_position(name, &job));
+        let after = name.and_then(|name| self.core.background_position(name, &job));
         let shared = Arc::new(JobShared::default());
         shared.state.lock().progress.expected = self.explain()?.entries;
         let worker = Worker {
@@ -247,7 +246,7 @@ impl Query {
             policy: policy.clone(),
             operations,
             job,
-            after: after.transpose()?.flatten(),
+            after,
             shared: Arc::clone(&shared),
         };
         let thread = std::thread::Builder::new().name("spikelet-background".into());
