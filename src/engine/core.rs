@@ -275,11 +275,13 @@ impl NamespaceCore {
         }
         if let Some(before_ms) = before_ms {
             self.check_collections(what, before_ms)?;
-            if what == Truncate::Namespace {
-                self.renew_declarations()?;
-            }
         }
+        let left = match before {
+            Some(_) if what == Truncate::Namespace => self.renew_declarations()?,
+            _ => Vec::new(),
+        };
         let removed = self.storage.truncate(what, before_ms)?;
+        self.put_declarations(left)?;
         self.clean_indexes(what);
         self.read_declarations();
         Ok(removed)

@@ -12,9 +12,8 @@ use super::policy::{Expiration, ShardAccess, WritePolicy};
 use super::relation_rules::{RuleTable, SetRules};
 use super::set::Set;
 use super::write::{EditOutcome, WriteRefusal, WriteTarget};
-use crate::error::if_there;
 use crate::record::body::read_varint;
-use crate::record::{Key, OwnedBins, RecordView, Replacer};
+use crate::record::{Key, OwnedBins, Record, RecordView, Replacer};
 use crate::{Error, Result};
 
 /// The next number of declarations. No two namespaces have one number, since a handle may go from
@@ -173,12 +172,41 @@ impl NamespaceCore {
     }
 
     /// Gives the declarations the present update time: a rule lasts longer than what it is for.
-    pub(super) fn renew_declarations(self: &Arc<Self>) -> Result<()> {
+    /// Returns the records that a full store does not let be written.
+    pub(super) fn renew_declarations(self: &Arc<Self>) -> Result<Vec<Record>> {
         let names = self.catalog.lock().relations.clone();
         let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
         let set = Set::new(self, DECLARATION_SET)?;
-        let mut names = names.iter();
-        names.try_for_each(|name| if_there(set.touch_with(&policy, &**name)).map(drop))
+        let mut left = Vec::new();
+        for name in &names {
+            // Each refusal takes as long as a write waits for space.
+            if !left.is_empty() {
+                left.extend(set.get(&**name)?);
+                continue;
+            }
+            match set.touch_with(&policy, &**name) {
+                Err(Error::StopWrites { .. }) => left.extend(set.get(&**name)?),
+                Ok(_) | Err(Error::NotFound { .. } | Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Writes declarations again that a truncation may have taken.
+    pub(super) fn put_declarations(self: &Arc<Self>, left: Vec<Record>) -> Result<()> {
+        let policy = WritePolicy::default().expiration(Expiration::Never);
+        if !left.is_empty() {
+            // What the truncation has removed makes room once its blocks are cleaned.
+            self.storage.maintain()?;
+        }
+        for record in left {
+            if let Some(name) = record.key().map(Key::into_owned) {
+                let set = Set::new(self, DECLARATION_SET)?;
+                set.put_with(&policy, name, record.into_bins()?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the declarations. One that cannot be read makes no rules.

@@ -397,3 +397,25 @@ fn a_truncation_of_what_is_old_leaves_the_rules() {
     namespace.truncate(None).unwrap();
     assert_eq!(declared_relations(&store).unwrap(), []);
 }
+
+#[test]
+fn a_full_store_is_truncated_by_time_and_keeps_its_rules() {
+    let now_ms = 500_000_000_000;
+    let clock = Arc::new(ManualClock::at(now_ms));
+    let config = NamespaceConfig::new("test").background(false);
+    let builder = Store::builder().namespace(config.max_device_bytes(64 << 20));
+    let store = builder.clock(clock.clone()).open().unwrap();
+    follows(&store).link(1, 2).unwrap();
+    let blobs = store.set("blobs").unwrap();
+    let blob = vec![7_u8; 900 << 10];
+    let full = (0..200).find_map(|key| blobs.put(key, [("b", blob.as_slice())]).err());
+    assert!(matches!(full, Some(Error::StopWrites { .. })), "{full:?}");
+    clock.advance_ms(10_000);
+    let before = UNIX_EPOCH + Duration::from_millis(1_262_304_000_000 + now_ms + 5_000);
+    let namespace = store.namespace("test").unwrap();
+    namespace.truncate(Some(before)).unwrap();
+    assert_eq!(
+        (blobs.len(), declared_relations(&store).unwrap().len()),
+        (0, 1)
+    );
+}
