@@ -17,7 +17,7 @@ use crate::engine::{
     Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy, record_bytes,
 };
 use crate::record::{KeyHash, check_set_name};
-use crate::{Error, Namespace, RetryPolicy, Store};
+use crate::{Digest, Error, Namespace, RetryPolicy, Store};
 
 use indexes::missing_indexes;
 use input::{Files, IndexFaults, RecordPlace};
@@ -94,11 +94,15 @@ impl Contents {
                 "record of {bytes} bytes exceeds the limit of namespace {name}, {limit}: raise the namespace's limit"
             )));
         }
-        if options.override_shards {
-            return Ok(());
-        }
         self.declarations.iter().try_for_each(|saved| {
-            let checked = target.check_declaration(&saved.set, saved.view());
+            let Some(digest) = options.digest_in(target, saved) else {
+                return Ok(());
+            };
+            let version = SavedVersion {
+                digest,
+                ..saved.version()
+            };
+            let checked = target.check_declaration(&saved.set, &version, options.policy());
             checked.map_err(|error| BackupError::Refused(error.to_string()))
         })
     }
@@ -342,6 +346,16 @@ impl RestoreOptions {
         })
     }
 
+    /// The digest of a record in a namespace. One of another hash finds records by that hash only,
+    /// which needs the user key.
+    fn digest_in(&self, target: &Namespace, record: &SavedRecord) -> Option<Digest> {
+        match (target.key_hash(), record.stored_key()) {
+            (KeyHash::Ripemd160, _) => Some(record.digest),
+            (hash, Some(key)) => Some(hash.digest_of_stored(&record.set, key)),
+            (_, None) => self.trust_digests.then_some(record.digest),
+        }
+    }
+
     /// Writes one record. Returns the count of its outcome.
     fn restore<'s>(
         &self,
@@ -362,12 +376,8 @@ impl RestoreOptions {
         if target.is_past(record.void_time) {
             return Ok(&mut summary.expired);
         }
-        // A namespace of another hash finds records by that hash only, which needs the user key.
-        let digest = match (target.key_hash(), record.stored_key()) {
-            (KeyHash::Ripemd160, _) => record.digest,
-            (hash, Some(key)) => hash.digest_of_stored(&record.set, key),
-            (_, None) if self.trust_digests => record.digest,
-            (_, None) => return Ok(&mut summary.refused),
+        let Some(digest) = self.digest_in(target, record) else {
+            return Ok(&mut summary.refused);
         };
         let version = SavedVersion {
             digest,

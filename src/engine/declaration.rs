@@ -273,10 +273,20 @@ impl RelationDeclaration {
     pub(crate) fn check_restored(&self, known: &[Self]) -> Result<()> {
         let is_as_known = |known: &&Self| {
             let is_side_known = |side| self.sides.contains(side);
+            let has_same_sides =
+                known.sides.len() == self.sides.len() && known.sides.iter().all(is_side_known);
+            // A record of one tag has one kind of link back.
+            let has_other_back = |(tag, back): &(Box<str>, Box<str>)| {
+                let mut tags = known.reciprocal.iter();
+                tags.any(|(other, theirs)| other == tag && theirs != back)
+            };
             known.kind == self.kind
-                && (self.kind == RelationKind::Links
-                    || known.sides.len() == self.sides.len()
-                        && known.sides.iter().all(is_side_known))
+                && match self.kind {
+                    RelationKind::Links => !self.reciprocal.iter().any(has_other_back),
+                    // It may be declared anew with other fields.
+                    RelationKind::Joined | RelationKind::Propagate => true,
+                    _ => has_same_sides,
+                }
         };
         match known.iter().find(|known| known.name == self.name) {
             Some(known) if !is_as_known(&known) => Err(Error::parameter(format!(

@@ -112,9 +112,7 @@ impl Namespace {
         saved: &SavedVersion<'_>,
         policy: WriteSavedPolicy,
     ) -> Result<WriteSaved> {
-        if !policy.override_shards {
-            self.check_declaration(set, saved.bins)?;
-        }
+        self.check_declaration(set, saved, policy)?;
         let (core, mut body) = (&self.core, Scratch::take());
         let body: &mut Vec<u8> = &mut body;
         let existing = policy.existing;
@@ -183,19 +181,34 @@ impl Namespace {
         Ok(WriteSaved::Written)
     }
 
-    /// Refuses a saved declaration of a relation that contradicts one of this namespace. Accepts
-    /// records of other sets.
+    /// Refuses a saved declaration of a relation that would be written and contradicts one of this
+    /// namespace. Other records are none.
     ///
     /// # Errors
     /// [`crate::Error::Parameter`].
-    pub(crate) fn check_declaration(&self, set: &str, bins: RecordView<'_>) -> Result<()> {
-        if set != DECLARATION_SET {
+    pub(crate) fn check_declaration(
+        &self,
+        set: &str,
+        saved: &SavedVersion<'_>,
+        policy: WriteSavedPolicy,
+    ) -> Result<()> {
+        if set != DECLARATION_SET || policy.override_shards {
             return Ok(());
         }
-        match RelationDeclaration::of_bins(bins) {
-            Some(saved) => saved.check_restored(&self.core.relations.table.read().declarations),
-            None => Ok(()),
+        let Some(declared) = RelationDeclaration::of_bins(saved.bins) else {
+            return Ok(());
+        };
+        let live = (self.core).read_live(&saved.digest, |live| live.generation())?;
+        let stays = live.is_some_and(|generation| match policy.existing {
+            Existing::Stays => true,
+            Existing::Takes { any } | Existing::Goes { any } => {
+                !any && generation >= saved.generation
+            }
+        });
+        if stays {
+            return Ok(());
         }
+        declared.check_restored(&self.core.relations.table.read().declarations)
     }
 
     /// Waits until all that was written is as durable as the namespace promises.

@@ -21,7 +21,8 @@ fn restored(from: &Store, into: &Store, partial: bool) -> Result<RestoreSummary,
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("saved.asb");
     save_all(from, &path);
-    restore(&path, into, options(|options| options.partial = partial))
+    let options = options(|options| (options.partial, options.no_generation) = (partial, true));
+    restore(&path, into, options)
 }
 
 fn names(store: &Store) -> Vec<String> {
@@ -44,6 +45,20 @@ fn a_declaration_that_contradicts_one_of_the_store_is_refused_before_anything_is
         assert_eq!(summary.refused, 1);
         assert_eq!(names(&store), [name]);
     }
+}
+
+#[test]
+fn a_declaration_that_stays_as_it_is_refuses_no_restore() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(&with_edge("follows", "following"), &path);
+    let store = with_edge("follows", "friends");
+    let unique = options(|options| options.unique = true);
+    let summary = restore(&path, &store, unique).unwrap();
+    assert_eq!((summary.restored, summary.existed), (0, 3));
+    assert_eq!(names(&store), ["follows"]);
+    let declared = declared_relations(&store).unwrap();
+    assert_eq!(declared[0].sides[0].bin.as_deref(), Some("friends"));
 }
 
 #[test]
