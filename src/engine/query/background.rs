@@ -41,7 +41,8 @@ pub struct BackgroundPolicy {
     pub write: WritePolicy,
     /// Under this name the position is kept in the store, so that an operation that a crash has
     /// ended goes on behind it when it is begun again under the same name, with the same query and
-    /// operations. Default: none.
+    /// operations. With others, such as a filter by the present time, it begins at the first
+    /// record. Default: none.
     pub name: Option<Box<str>>,
     /// The most records a second. 0, the default: no limit.
     pub records_per_second: u32,
