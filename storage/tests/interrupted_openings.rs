@@ -86,3 +86,51 @@ fn what_is_cut_off_stays_away_where_an_opening_had_begun_to_keep_it() {
     }
     assert!(kept > 5 && cut > 5, "kept {kept} times, cut off {cut}");
 }
+
+/// A sync calls a block closed that has been filled since the sync began. An opening without room
+/// keeps the entries of that block where they are; a power failure in the middle of it leaves the
+/// block's directory as it was.
+#[test]
+fn the_directory_of_a_closed_block_stays_where_an_opening_keeps_its_entries() {
+    let origin = Arc::new(SimulatedDevice::new(&small_header(0, 1, BLOCKS)).unwrap());
+    let (namespace, _) = Namespace::open(on(&origin)).unwrap();
+    put(&namespace, &digest(0), b"first").unwrap();
+    put_beside(&namespace, &origin, (1, 1));
+    namespace.sync().unwrap();
+    assert_eq!(namespace.stats().used_blocks, 2, "one a lane");
+    put(&namespace, &digest(0), b"second").unwrap();
+    let beside = namespace.clone();
+    origin.before_change(1, move || {
+        let fill = move || {
+            for record in 2..14 {
+                put(&beside, &digest(record), &vec![1; 100 << 10]).unwrap();
+            }
+        };
+        std::thread::spawn(fill).join().unwrap();
+    });
+    namespace.sync().unwrap();
+    assert_eq!(namespace.stats().used_blocks, 3, "one was filled");
+    let left = origin.kill().unwrap();
+    let mut images = 0;
+    // Changes of the disk from the first header that names an end to the sync behind the last.
+    for moment in 8..24 {
+        for seed in 0..16 {
+            let full = Arc::new(left.kill().unwrap());
+            full.set_space_bytes(0);
+            let image = Arc::new(Mutex::new(None));
+            let (device, of_hook) = (Arc::clone(&full), Arc::clone(&image));
+            full.before_change(moment, move || {
+                *of_hook.lock().unwrap() = Some(device.crash(seed).unwrap());
+            });
+            Namespace::open(on(&full)).unwrap();
+            let Some(image) = image.lock().unwrap().take().map(Arc::new) else {
+                break;
+            };
+            image.set_space_bytes(u64::MAX);
+            let verified = Namespace::verify(&on(&image)).unwrap();
+            assert!(!verified.is_damaged(), "{moment}, {seed}: {verified:?}");
+            images += 1;
+        }
+    }
+    assert!(images > 100, "{images} images");
+}
