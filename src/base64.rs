@@ -1,32 +1,12 @@
 //! Base64 (RFC 4648, with padding): the form of expressions in info commands, and of bytes in
 //! backups.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Marks a byte outside the alphabet.
-const NONE: u8 = 0xff;
-
-/// The six bits that each byte encodes.
-const VALUES: [u8; 256] = {
-    let mut values = [NONE; 256];
-    let mut rest: &[u8] = ALPHABET;
-    let mut value = 0;
-    while let [sign, behind @ ..] = rest {
-        #[expect(clippy::indexing_slicing, reason = "a byte is a place among 256")]
-        {
-            values[*sign as usize] = value;
-        }
-        value += 1;
-        rest = behind;
-    }
-    values
-};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 /// The text of these bytes.
 pub(crate) fn encode(bytes: &[u8]) -> String {
-    let mut text = Vec::new();
-    encode_into(bytes, &mut text);
-    String::from_utf8(text).unwrap_or_default()
+    STANDARD.encode(bytes)
 }
 
 /// Returns the length of the text of `bytes` bytes.
@@ -36,79 +16,20 @@ pub(crate) const fn encoded_len(bytes: usize) -> usize {
 
 /// Appends the text of these bytes.
 pub(crate) fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
-    out.reserve(encoded_len(bytes.len()));
-    let (whole, rest) = bytes.as_chunks::<3>();
-    for &[first, second, third] in whole {
-        out.extend_from_slice(&signs([first, second, third]));
-    }
-    match *rest {
-        [first] => {
-            let [one, two, ..] = signs([first, 0, 0]);
-            out.extend_from_slice(&[one, two, b'=', b'=']);
-        }
-        [first, second] => {
-            let [one, two, three, _] = signs([first, second, 0]);
-            out.extend_from_slice(&[one, two, three, b'=']);
-        }
-        _ => {}
-    }
-}
-
-/// The four signs of three bytes.
-#[inline]
-fn signs([first, second, third]: [u8; 3]) -> [u8; 4] {
-    let bits = u32::from_be_bytes([0, first, second, third]);
-    let sign = |shift: u32| {
-        let value = (bits >> shift & 0x3f) as usize;
-        ALPHABET.get(value).copied().unwrap_or_default()
-    };
-    [sign(18), sign(12), sign(6), sign(0)]
+    let at = out.len();
+    out.resize(at + encoded_len(bytes.len()), 0);
+    let written = STANDARD.encode_slice(bytes, out.split_at_mut(at).1);
+    debug_assert_eq!(written, Ok(out.len() - at), "there was room for all of it");
 }
 
 /// Returns the bytes of a text; `None` if it is not Base64.
 pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    decode_into(text, &mut bytes).map(|()| bytes)
+    STANDARD.decode(text).ok()
 }
 
 /// Appends the bytes of a text; `None` if it is not Base64, and then `out` may have grown.
 pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let (fours, []) = text.as_chunks::<4>() else {
-        return None;
-    };
-    let Some((last, fours)) = fours.split_last() else {
-        return Some(());
-    };
-    out.reserve(fours.len() * 3 + 3);
-    for four in fours {
-        out.extend_from_slice(&three(*four)?);
-    }
-    let [first, second, third, fourth] = *last;
-    let (signs, padding) = match (third, fourth) {
-        (b'=', b'=') => ([first, second, b'A', b'A'], 2),
-        (third, b'=') => ([first, second, third, b'A'], 1),
-        _ => (*last, 0),
-    };
-    let bytes = three(signs)?;
-    let (bytes, unused) = bytes.split_at_checked(3 - padding)?;
-    // Bits that stand for no byte are zero.
-    if unused.iter().any(|byte| *byte != 0) {
-        return None;
-    }
-    out.extend_from_slice(bytes);
-    Some(())
-}
-
-/// The three bytes of four signs.
-#[inline]
-fn three(signs: [u8; 4]) -> Option<[u8; 3]> {
-    let [a, b, c, d] = signs.map(|sign| VALUES.get(usize::from(sign)).copied().unwrap_or(NONE));
-    if (a | b | c | d) & 0xc0 != 0 {
-        return None;
-    }
-    let bits = u32::from(a) << 18 | u32::from(b) << 12 | u32::from(c) << 6 | u32::from(d);
-    let [_, three @ ..] = bits.to_be_bytes();
-    Some(three)
+    STANDARD.decode_vec(text, out).ok()
 }
 
 #[cfg(test)]
