@@ -31,6 +31,8 @@ impl Log {
     pub(crate) fn append_void(&self) -> Result<Lsn> {
         let header = void_header(Lsn(0), 1);
         let appended = self.append(SpacePurpose::Delete, NewEntry::new(header, None, &[]))?;
+        // Dead at once: recovery asks for the number only until it is durable, and no block with an
+        // undurable number is given back.
         self.release(appended.location, appended.units);
         Ok(appended.lsn)
     }
@@ -73,6 +75,7 @@ impl Log {
         if purpose == SpacePurpose::Write || (is_disk_full && purpose.is_cleaning()) {
             return Err(error);
         }
+        // The lanes are locked one after the other there, this one too.
         drop(state);
         self.append_beside_writers(purpose, error, (headers, entries))
     }
@@ -214,6 +217,7 @@ impl Log {
             self.syncer.set_failed(reason.clone());
             return Err(Error::InDoubt { reason });
         }
+        // The entries may be tried in another block, and a number other than 0 counts as given.
         if appended.is_err() && !is_numbered {
             headers.iter_mut().for_each(|header| header.lsn = Lsn(0));
         }

@@ -111,6 +111,7 @@ impl Log {
         next: BlockId,
         purpose: SpacePurpose,
     ) -> Result<()> {
+        // The space for the next block first: refused, it leaves the lane the block that it has.
         let opened = self
             .back_block(next)
             .and_then(|()| self.close_block(state))
@@ -129,6 +130,7 @@ impl Log {
     fn keep_backed_blocks(&self) -> DeviceResult<()> {
         while self.space.backed_blocks() < BACKED_KEPT && self.backed_max() > 0 {
             if let Some(staging) = self.staging() {
+                // Cleaning may not have begun yet: its lane's buffer takes disk space, too.
                 staging.reserve(self.lanes.len().saturating_sub(1), BUFFER_BYTES_MIN)?;
             }
             let Some(id) = self.space.take_unbacked(&self.volumes)? else {
@@ -146,6 +148,7 @@ impl Log {
     pub(crate) fn renew_backed(&self, was_closed: bool) -> Result<()> {
         let free = self.space.free_blocks();
         if !was_closed {
+            // Which of them had disk space only the process before knew.
             free.iter().try_for_each(|id| self.release_block(*id))?;
         }
         if self.backed_max() > 0 {
@@ -238,6 +241,7 @@ impl Log {
     /// Closes the block that the lane fills, if it fills one.
     pub(super) fn close_block(&self, state: &mut LaneState) -> DeviceResult<()> {
         if let Some(mut lane) = state.locked(&self.volumes) {
+            // No entry of the block has a higher number: each drew its own under this lane's lock.
             lane.close(self.next_block(), Lsn(self.last_lsn()))?;
             state.open = None;
         }
@@ -249,6 +253,7 @@ impl Log {
         let volume = self.volume_of(id)?;
         let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
         let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
+        // Reserved by `back_block` already: this notes how far.
         open.back(volume, ENTRIES_AT + SLACK_BYTES, 1)?;
         match self.staging() {
             Some(_) if state.streams() => {
@@ -268,6 +273,7 @@ impl Log {
             ended: None,
             holds_copies: state.buffer.number + 1 == self.lanes.len(),
         };
+        // Before the first entry: a block without a header and a mirror counts as never used.
         if let Err(error) = self.write_first_header(volume, &header) {
             // One copy may be there: the block must not count as used later.
             let _ = self.note_free(id);
@@ -278,6 +284,7 @@ impl Log {
         if let Some(block) = block {
             block.begin(&header, BlockPhase::Open);
             if !header.holds_copies {
+                // Entries of this block draw theirs later, under this lane's lock.
                 block.set_change_lsns(self.last_lsn() + 1, u64::MAX);
             }
         }
@@ -308,6 +315,7 @@ impl Log {
             volume.write_block_header(&self.free_header(volume, id))?;
         }
         volume.write_block_header(header)?;
+        // After the header: a state that counts the block as used is written behind a sync of it.
         used.fetch_max(header.index + 1, Ordering::SeqCst);
         Ok(())
     }
@@ -358,6 +366,7 @@ impl Log {
             self.release_block(id)?;
         }
         if let Some(block) = volume.block(id.index) {
+            // Before another lane can take the block and begin its next life.
             block.free();
         }
         self.space.give_back(id, is_backed);

@@ -147,6 +147,7 @@ impl BlockWalk {
                 };
             }
             let Some(header) = self.header_at(block, at) else {
+                // Damage hides where the next entry begins: the first header that holds shows it.
                 at += UNIT_BYTES;
                 continue;
             };
@@ -186,6 +187,7 @@ impl BlockWalk {
         let entries = durable_entries.or(ended).map(|entries| entries as usize);
         let begin = match entries {
             Some(entries) => life.end() - directory_bytes(entries),
+            // How long it is, only the directory of a closed block itself says.
             None => life.id.offset_bytes() + block.entries_end(),
         };
         self.begin(begin);

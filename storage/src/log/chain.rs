@@ -126,6 +126,7 @@ pub(crate) fn content_of(
     walk(volumes, newest, guard, |part, view| {
         parts.push(part);
         header = header.or_else(|| EntryHeader::decode(view.raw()));
+        // Copied: the memory of a staged entry is used again by the thread's next copy.
         bodies.push(view.body().to_vec());
     })?;
     let mut body = bodies.pop()?;

@@ -182,6 +182,8 @@ impl Directory {
             kind: EntryKind::Filler,
             identity: 0,
         };
+        // A copy: where the close fails, entries go on, and their lines take the place of the
+        // fillers.
         let mut ended = self.clone();
         ended.push(filler, at_units);
         if !ended.has_room() {

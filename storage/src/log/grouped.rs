@@ -124,6 +124,8 @@ impl Log {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
         let mut state = self.lane(purpose)?;
         let mut blocks = self.take_backed(purpose, pieces().count())?;
+        // Behind the lane's lock, as where an entry gets its number alone. A sync gives `in_order`
+        // back before it takes a lane.
         let _in_order = self.in_order.lock();
         if let Err(error) = self.syncer.check(&self.namespace) {
             self.give_back_unused(blocks);
@@ -135,6 +137,7 @@ impl Log {
         for piece in group.full.iter_mut().chain(last) {
             number_from(lsn, &mut piece.headers);
             lsn += piece.headers.len() as u64;
+            // One a piece was taken above.
             let next = blocks.pop().ok_or_else(|| self.no_space())?;
             let first = piece.headers.first().map_or(lsn, |header| header.lsn.0);
             let appended = self

@@ -358,6 +358,8 @@ impl LockedLane<'_> {
         draw: impl FnOnce(&mut [EntryHeader]),
     ) -> DeviceResult<Location> {
         let bytes = entries.bytes();
+        // Only new versions leave the slack: on a full disk deletes and cleaning need a little room
+        // to win more.
         let slack = match purpose {
             SpacePurpose::Write => SLACK_BYTES,
             SpacePurpose::Delete | SpacePurpose::Fold | SpacePurpose::Defrag => FILLER_BYTES_MIN,
@@ -365,6 +367,8 @@ impl LockedLane<'_> {
         let has_staging = self.buffer.staging.is_some();
         let is_staged = has_staging && bytes <= self.buffer.bytes / 4;
         let to = self.open.tail + bytes + slack;
+        // Before a number is drawn: the flush comes after the write was acknowledged, and must find
+        // its disk space there.
         self.open.back(self.volume, to, headers.len())?;
         if is_staged {
             let is_full = self.open.tail + bytes - self.open.start > self.buffer.bytes;
@@ -380,6 +384,8 @@ impl LockedLane<'_> {
         let from = self.open.tail;
         let offset = id.offset_bytes() + from;
         let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
+        // Under the lane's lock, until the directory has the entry: a sync that takes this number
+        // for the last one flushes the lane after that.
         draw(headers);
         let mut at = 0;
         for header in &*headers {
@@ -405,6 +411,8 @@ impl LockedLane<'_> {
                 self.open.flushed = from + bytes;
             }
         }
+        // Not before the write has succeeded: the next entry takes the place of a refused one, so
+        // no gap ends the block early for a scan.
         self.open.tail += bytes;
         let mut at = from;
         for header in &*headers {
@@ -414,6 +422,7 @@ impl LockedLane<'_> {
         }
         let is_pending = self.open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX;
         if !is_staged && has_staging {
+            // Cannot fail: the restart before the write has reserved the buffer.
             self.restart()?;
         } else if !has_staging && is_pending {
             // The entry is there, and has used its number. A failure here is tried again, at a sync
@@ -501,6 +510,8 @@ impl LockedLane<'_> {
             if let Some(block) = self.volume.block(open.id.index) {
                 let address = staging.address(buffer.number);
                 let address = address.wrapping_sub(open.start as usize);
+                // Before the new tenancy: a reader that has copied bytes of it looks at the units
+                // once more, and finds that its entry is on the device.
                 block.stage(unit_of(open.flushed), address);
             }
             let tenancy = Tenancy {
@@ -526,6 +537,7 @@ impl LockedLane<'_> {
             let device = self.volume.device();
             device.write(offset, staging.bytes(self.buffer.number, from, to))?;
             device.populate(offset, to - from);
+            // Only now: readers of flushed entries go to the mapping.
             open.flushed = open.tail;
             if let Some(block) = self.volume.block(open.id.index) {
                 block.set_flushed(unit_of(open.flushed));
@@ -581,6 +593,8 @@ impl LockedLane<'_> {
             block.note_closed(unit_of(open.tail - ENTRIES_AT), closed_at);
             let (first, last) = block.change_lsns();
             block.set_change_lsns(first, last.min(last_lsn.0));
+            // Last: cleaning takes a closed block without a known last number for one of an earlier
+            // opening, all of it durable, and would copy entries that a power failure can take.
             block.set_phase(BlockPhase::Closed);
         }
         Ok(())

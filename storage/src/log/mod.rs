@@ -161,6 +161,8 @@ impl Log {
             .unwrap_or_default();
         for (lane, tenancy) in tenancies {
             if let Some(lane) = self.lanes.get(lane) {
+                // Of two copies the higher number counts: a tenancy with a lower one would lose to
+                // the leftover, and its staged entries with it.
                 lane.lock().continue_after(tenancy.number);
             }
         }
@@ -339,6 +341,7 @@ impl Log {
         let hint = if hint < others.len() {
             hint
         } else {
+            // The hint is the thread's, for all namespaces: another one may have more lanes.
             hint % others.len()
         };
         let lane = others.get(hint).ok_or_else(|| self.no_space())?;

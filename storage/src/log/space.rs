@@ -224,6 +224,7 @@ impl Space {
             blocks.free.pop()
         };
         self.refresh(&blocks);
+        // The thread that cleans may rest until space is short.
         self.changed.notify_all();
         Ok(taken)
     }
@@ -363,6 +364,8 @@ impl Space {
             !self.lacks(&blocks, wanted) || blocks.vain_looks != vain_looks || blocks.waits_ended
         };
         has_changed() || {
+            // Looked at again once the task is listed: a change in between has woken no one else
+            // for it.
             self.tasks.add(task);
             has_changed()
         }

@@ -138,6 +138,7 @@ impl NamespaceStaging {
     /// Notes the block of the entries that the lane's buffer will have. The other copy keeps the
     /// tenancy before.
     pub(crate) fn begin(&self, lane: usize, tenancy: &Tenancy) {
+        // Not over the newest copy: a kill in the middle of these stores leaves that one.
         let at = if tenancy.number.is_multiple_of(2) {
             COPY_AT[0]
         } else {

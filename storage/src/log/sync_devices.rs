@@ -126,9 +126,13 @@ impl Log {
         // A writer that drew a number before this has left its lane when that is flushed.
         let (complete, next_block) = {
             let _no_part_of_a_group = self.in_order.lock();
+            // The number first: a writer that has drawn one up to it has drawn its block's sequence
+            // before. A block opened and closed in between would otherwise be neither an extent nor
+            // below `next_block`, and its durable numbers would count as void.
             (self.last_lsn(), self.next_block())
         };
         let used = self.used_blocks.iter();
+        // Before the sync, which covers the headers of all these blocks.
         let used: Vec<u32> = used.map(|used| used.load(Ordering::SeqCst)).collect();
         // A block that is not among the extents counts as durable to its end.
         let open = self.flush_lanes()?.into_iter().map(|filled| DurableExtent {
@@ -167,6 +171,8 @@ impl Log {
         (state.next_block, state.open) = (next_block, open);
         let devices = state.devices.iter_mut().zip(&self.volumes);
         for ((device, volume), used) in devices.zip(used) {
+            // From then on it says which first pages a sync before the failure has covered:
+            // `renew_first_page` writes the others anew.
             if !state.sync_failed {
                 device.used_blocks = used;
             }

@@ -107,6 +107,7 @@ impl Syncer {
     /// lock, and returns the number up to which everything was complete before it.
     pub(crate) fn sync(&self, sync: impl Fn() -> SyncResult<u64>) -> SyncResult<()> {
         let progress = self.progress.lock();
+        // One that is running may have flushed the caller's lane already.
         let needed = progress.started + 1;
         self.sync_until(|progress| progress.completed >= needed, progress, sync)
     }
@@ -150,6 +151,8 @@ impl Syncer {
                 Ok(complete) => {
                     progress.completed = number;
                     progress.took += began.elapsed();
+                    // With the list in hand: a task that looks under the lock sees the number, or
+                    // is on the list.
                     self.durable_lsn.fetch_max(complete, Ordering::SeqCst);
                     let beyond = Ticket {
                         lsn: complete + 1,
@@ -159,6 +162,7 @@ impl Syncer {
                     std::mem::replace(&mut progress.waiting, others)
                 }
                 Err(SyncError::Failed(failure)) => {
+                    // Before `failed`: a writer that sees that quotes the reason.
                     progress.failure = Some(failure);
                     self.failed.store(true, Ordering::SeqCst);
                     std::mem::take(&mut progress.waiting)
@@ -173,6 +177,7 @@ impl Syncer {
             drop(progress);
             awake.into_values().for_each(Waker::wake);
             self.followers.wake();
+            // Only the thread that ran it gives up: the others run a sync of their own.
             refused?;
             progress = self.progress.lock();
         }
@@ -181,6 +186,7 @@ impl Syncer {
     /// Ends all syncing: no later write becomes durable. Callers hold locks of the log: they call
     /// [`Syncer::wake_failed`] without them.
     pub(super) fn set_failed(&self, reason: String) {
+        // The reason first: a writer that sees `failed` quotes it.
         self.progress.lock().failure.get_or_insert(reason);
         self.failed.store(true, Ordering::SeqCst);
     }
@@ -258,6 +264,8 @@ impl Syncer {
         if !progress.attended {
             return Wait::Unattended;
         }
+        // Woken, and not durable: the sync that took it off the list was refused. Put back, the
+        // task would try a full disk again and again.
         if ticket.is_some_and(|ticket| !progress.waiting.contains_key(&ticket)) && self.is_refused()
         {
             return Wait::Failed("the disk is full".to_owned());

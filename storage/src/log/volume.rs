@@ -106,6 +106,7 @@ impl Volume {
     /// Syncs the device. The length it had before is safe from then on.
     pub(crate) fn sync(&self) -> Result<(), DeviceError> {
         let len_bytes = self.device.len_bytes();
+        // The length from before: the sync may not cover one that the device gets meanwhile.
         self.device.sync()?;
         self.synced_bytes.fetch_max(len_bytes, Ordering::SeqCst);
         Ok(())
@@ -262,6 +263,8 @@ impl Volume {
         // change while the guard lives.
         let raw = unsafe { &*start.cast::<RawHeader>() };
         let length = body_bytes_of(raw);
+        // The header may be damaged, and no check was made yet: its length must not lead out of the
+        // block.
         if in_block + ENTRY_HEADER_BYTES as u64 + length > self.block_bytes {
             return None;
         }

@@ -11,6 +11,8 @@ impl Volume {
     fn read_header_copy(&self, offset: u64, index: u32) -> HeaderCopy {
         let mut raw: RawBlockHeader = [0; BLOCK_HEADER_BYTES as usize];
         if offset + BLOCK_HEADER_BYTES > self.device.len_bytes() {
+            // Never written: the device grows with its blocks. Or a power failure has taken the
+            // end.
             return HeaderCopy::Blank;
         }
         match self.device.read(offset, &mut raw) {
