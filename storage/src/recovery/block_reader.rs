@@ -293,6 +293,7 @@ impl Judge<'_> {
     fn note_end(&mut self, volume: &Volume, block: &UsedBlock, scanned: &BlockEnd) {
         let offset = block.id.offset_bytes();
         let is_cut = self.young_at != u64::MAX;
+        // At the first entry that was not durable: the ones behind it, durable or not, move.
         let end = scanned.end.min(self.young_at.saturating_sub(offset));
         if let Some(state) = volume.block(block.id.index) {
             let filled = end.saturating_sub(ENTRIES_AT) / UNIT_BYTES;
@@ -407,6 +408,8 @@ impl Judge<'_> {
                 self.found.report.damaged_entries += 1;
                 self.found.last_lsn = self.found.last_lsn.max(line.lsn.0);
                 let location = Location::new(device, offset);
+                // It was there: its number is not a missing one, at which a power failure would cut
+                // the log.
                 if line.lsn.0 > self.sweep.known.state.durable_lsn {
                     self.young_at = self.young_at.min(offset);
                     self.found

@@ -144,8 +144,10 @@ pub(crate) fn recover(
         (_, 0) => found.unknown_lsn.min(durable_lsn).max(1),
         _ => durable_lsn.max(1),
     };
+    // The entries with the last durable numbers may be gone with their blocks.
     found.last_lsn = found.last_lsn.max(durable_lsn);
     if known.may_have_lost {
+        // Followers may have seen numbers that are lost: they must not name other changes later.
         found.last_lsn += LSN_SKIP;
     }
     found.young = std::mem::take(&mut found.stranded);
@@ -242,6 +244,7 @@ fn used_blocks(log: &Log, known: &KnownState) -> UsedBlocks {
             let copies = volume.header_copies(index);
             let [own, mirror] = copies;
             for header in copies.iter().filter_map(HeaderCopy::header) {
+                // One that was written after the last state has used its number up.
                 used.next_block = used.next_block.max(header.sequence + 1);
             }
             if index >= reachable {
@@ -288,6 +291,8 @@ fn used_blocks(log: &Log, known: &KnownState) -> UsedBlocks {
                     header
                 }
             };
+            // Never open again: bytes behind its end may be torn, and each is written once in a
+            // life.
             block.begin(&header, BlockPhase::Closed);
             let (durable_to, durable_entries) = durable_to(id, &header, state);
             used.blocks.push(UsedBlock {
@@ -325,6 +330,8 @@ fn durable_to(id: BlockId, header: &BlockHeader, state: &DeviceState) -> (u64, O
     let extent = extent.map(|extent| (extent.durable_units, extent.entries));
     let extent = extent.filter(|(units, entries)| can_hold(id.bytes(), *units, *entries));
     let ended = header.ended.map(|ended| (ended.units, ended.entries));
+    // With both, an opening died before its state was durable. Behind the end that it has noted,
+    // entries count up to the extent: their new places do not yet.
     match extent.or(ended) {
         Some((units, entries)) => (u64::from(units) * UNIT_BYTES, Some(entries)),
         None if header.sequence < state.next_block => (id.bytes(), None),

@@ -68,6 +68,7 @@ impl Namespace {
         let appended = Core::load(options.clone(), devices.clone(), Undurable::Append);
         let (core, mut opening) = match appended {
             Err(Error::NoSpace { .. } | Error::StopWrites { .. }) => {
+                // Anew: the attempt before has noted ends of blocks, and may have given some back.
                 Core::load(options, devices, Undurable::Adopt)?
             }
             done => done?,
@@ -149,6 +150,8 @@ impl Core {
             recovered.enter_young(&log, &index);
         } else {
             log.keep_boots(known.may_have_lost);
+            // Before the first sync: its state calls every header durable in both copies that is
+            // older than its next block.
             for header in &recovered.headers {
                 let is_its = |volume: &&Volume| volume.device_id() == header.device_id;
                 if let Some(volume) = log.volumes().iter().find(is_its) {
@@ -160,6 +163,8 @@ impl Core {
             } else {
                 recovered.adopt(&log, &index, known.may_have_lost)?;
             }
+            // Not before the entries are durable in their new places: an opening that follows a
+            // death up to here must take them for lost again.
             log.forget_failed_sync();
             log.keep_boots(false);
             if known.may_have_lost {
@@ -198,6 +203,7 @@ impl Core {
             close_done: Mutex::new(false),
         };
         core.find_changes();
+        // A snapshot is never taken between a truncation and the removal of its records.
         if !opening.from_snapshot {
             core.remove_all_truncated();
         }
@@ -219,6 +225,7 @@ impl Core {
 
     /// The last act of a namespace. `closed` is set, so no writer begins any more.
     pub(crate) fn close(&self) -> Result<()> {
+        // A change of the metadata under way ends first; a later one is refused.
         drop(self.metadata.lock());
         let writers_left = self.wait_for_writers();
         self.log.close_lanes()?;
@@ -234,6 +241,8 @@ impl Core {
             ))?;
             clean_close = id;
         }
+        // Behind the snapshot, which is on stable storage by now: a state that names it must find
+        // it.
         self.log.set_clean_close(clean_close)?;
         self.log.sync()
     }

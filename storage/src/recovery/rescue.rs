@@ -73,6 +73,8 @@ impl Recovered {
         }
         young.extend(self.built_on(log, index, &young));
         young.sort_unstable_by_key(|young| young.lsn);
+        // Before the first sync: its state names none of the old extents, and a block without an
+        // end would count up to its last byte then.
         self.note_ends(log)?;
         if self.sync_failed {
             log.renew_free_blocks()?;
@@ -90,6 +92,7 @@ impl Recovered {
             moved: HashMap::new(),
         };
         rescue.run()?;
+        // Writing has set it back, batch by batch; the sync that follows calls all numbers durable.
         log.set_last_lsn(last_lsn);
         self.release_ends(log)
     }
@@ -296,6 +299,7 @@ impl Rescue<'_> {
             moved = rebase(body, before);
             body = &moved;
         }
+        // A copy goes on as one: its original was durable, so followers have it.
         header.flags |= if young.is_copy() {
             FLAG_COPIED
         } else {
@@ -361,6 +365,7 @@ impl Rescue<'_> {
         if let Some(end) = headers.find(|header| header.flags & FLAG_HAS_NEXT == 0) {
             self.whole_to = self.whole_to.max(end.lsn.0);
         }
+        // Not before it is appended: without room it is tried again.
         let batch = std::mem::take(&mut self.batch);
         // Every entry of the index is counted later.
         self.log.release(location, unit_of(batch.entries.bytes()));
@@ -416,6 +421,8 @@ impl Rescue<'_> {
             return Err(full);
         }
         self.log.set_last_lsn(self.whole_to);
+        // Twice, as in `release_ends`: until the second is done, a power failure leaves the old
+        // places.
         self.log.sync()?;
         self.log.sync()?;
         for end in &gone {
@@ -462,6 +469,7 @@ impl EndOfBlock {
             && from < self.end
         {
             let bytes = staging.bytes(lane, from - start, self.end - start);
+            // The disk space is there: it was reserved before the entries were staged.
             device.write(offset + from, bytes)?;
         }
         // The directory of a closed block has its filler behind these lines. Until a header that

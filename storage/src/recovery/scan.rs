@@ -285,6 +285,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             let (offset, line) = (self.block.id.offset_bytes() + at, *line);
             (self.seen)(Sighting::Damage(Flaw::Lost { offset, line }));
         }
+        // Lost entries came last. An opening that keeps the block makes its directory anew from
+        // these.
         self.lines.sort_by_key(|(_, at_units)| *at_units);
     }
 }

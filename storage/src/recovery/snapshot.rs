@@ -243,6 +243,7 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> io::Result<()> {
     let Summed { mut file, sum } = summed;
     file.write_all(&sum.digest().to_le_bytes())?;
     file.sync_all()?;
+    // Synced before: under its name it is whole, whenever the power fails.
     std::fs::rename(&new, &path)?;
     File::open(dir)?.sync_all()
 }
@@ -307,6 +308,7 @@ pub(crate) fn read(
                     recovered.report.blocks += 1;
                     let intact = true;
                     let whole = BlockUse::Used { header, intact };
+                    // A clean close has made every header durable in both copies.
                     if volume.block_use(header.index, u64::MAX, true) != whole {
                         recovered.headers.push(header);
                     }
@@ -399,6 +401,7 @@ fn decode<'a>(
         if number >= PARTITIONS {
             return Err(io::Error::other(format!("it names partition {number}")));
         }
+        // The count may be damaged, and takes no memory by itself.
         let mut slots = Vec::with_capacity(count.min(SLOTS_AT_ONCE));
         for left in (0..count).rev() {
             let (tag, slot) = IndexSlot::unpack(reader.u64()?, reader.u64()?);
@@ -406,6 +409,7 @@ fn decode<'a>(
                 let reason = "it names an entry of a device that is not there";
                 return Err(io::Error::other(reason));
             }
+            // No entry was looked at: each is checked at its first use.
             let unverified = true;
             let slot = IndexSlot { unverified, ..slot };
             slots.push((slot.head(tag), slot.tail()));

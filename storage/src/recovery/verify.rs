@@ -157,6 +157,8 @@ impl Namespace {
                     .filter(|_| !slot.tombstone && !slot.unverified);
                 !entry.is_some_and(|entry| {
                     let entry = entry.view();
+                    // An opening takes truncated records out of its index: they are no records here
+                    // either.
                     sets.hides(slot.set_id, entry.lsn(), entry.last_update_ms())
                 })
             });

@@ -76,6 +76,7 @@ impl Young {
         self.last + 1 == next.lsn.0
             && self.may_have(FLAG_HAS_NEXT)
             && next.may_have(FLAG_HAS_PREVIOUS)
+            // Of two damaged entries nothing says that they belong together.
             && (self.flags.is_some() || next.flags.is_some())
     }
 }
@@ -126,6 +127,7 @@ pub(crate) fn judge(mut young: Vec<Young>, durable_lsn: u64, may_have_lost: bool
                 .last()
                 .is_some_and(|last| !last.must_have(FLAG_HAS_NEXT));
         if is_whole {
+            // A void entry has done its part: its numbers are not missing.
             let changes = group.iter().filter(|entry| entry.kind != EntryKind::Void);
             for entry in changes {
                 if entry.is_whole {
