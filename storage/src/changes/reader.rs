@@ -169,6 +169,7 @@ impl ChangeReader {
         }
         truncations.retain(|event| event.lsn <= to);
         truncations.reverse();
+        // After the number was noted: a writer that drew a lower one has left its lane by now.
         let tails = if is_durable {
             core.log.filled_blocks()
         } else {
@@ -333,6 +334,7 @@ fn is_visible(core: &Core, change: &LoggedChange) -> bool {
     let guard = epoch::pin();
     let slot = {
         let mut partition = core.index.lock(&change.digest);
+        // A writer publishes before it unlocks.
         if !partition.held().is_held(&change.digest) {
             return true;
         }

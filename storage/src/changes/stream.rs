@@ -100,10 +100,13 @@ impl BlockStream {
         });
         let mut at = self.at;
         for (offset, header) in walk.entries() {
+            // A gap: damage begins here, and is reported once the entries before it are read.
             if *offset != at {
                 break;
             }
             let lsn = header.lsn.0;
+            // A filler has the last number that any lane had drawn at the close: it may be above
+            // all changes here.
             if lsn > to && header.kind != EntryKind::Filler {
                 self.is_ahead = true;
                 break;

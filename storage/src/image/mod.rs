@@ -121,10 +121,13 @@ impl Image {
     /// Keeps the content from being changed. None: it is being changed.
     #[inline]
     pub(crate) fn read(&self) -> Option<ImageRef<'_>> {
+        // Counted before the look: an edit that begins later gives way, and one under way turns it
+        // back.
         if self.state.fetch_add(1, Ordering::Acquire) & WRITING != 0 {
             self.state.fetch_sub(1, Ordering::Release);
             return None;
         }
+        // Looked at first: a store by each reader would take the line from the others.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -147,6 +150,7 @@ impl Image {
         if let Some(part) = content.parts.last() {
             self.newest.store(part.location.packed(), Ordering::Release);
         }
+        // Behind `newest`: a reader that was turned back reads the chain from there.
         self.state.fetch_sub(WRITING, Ordering::Release);
         true
     }
@@ -246,6 +250,8 @@ impl Images {
             .fetch_add(content.memory_bytes(), Ordering::Relaxed);
         let slot = self.slot(number)?;
         let image = Box::new(Image::new(content));
+        // Before the caller puts the number into the index: a reader that finds it there finds the
+        // image.
         slot.store(Box::into_raw(image), Ordering::Release);
         Some(number)
     }
@@ -275,6 +281,7 @@ impl Images {
             // SAFETY: unlinked by this call alone; every guard that could have found the number is
             // gone.
             drop(unsafe { Box::from_raw(image) });
+            // Behind the swap, which would take out an image that gets the number before.
             self.numbers.lock().free.push(number);
         }
     }

@@ -342,6 +342,8 @@ impl PartitionGuard<'_> {
     }
 
     fn counting_removal(&mut self, records: usize, remove: impl FnOnce(Table<'_>)) {
+        // Odd before a record moves, even after the last one has: a reader that finds nothing
+        // believes it between two equal even counts alone.
         self.partition.removals.fetch_add(1, Ordering::AcqRel);
         remove(self.table());
         self.partition.removals.fetch_add(1, Ordering::Release);
@@ -413,6 +415,7 @@ impl PartitionGuard<'_> {
         if Table::new(block.words(), shape).fill_from(self.table()) {
             return Some((block, shape));
         }
+        // At once, and not by the epoch: no reader has had it.
         memory.give_back(block);
         None
     }
@@ -449,6 +452,7 @@ impl PartitionGuard<'_> {
     /// Publishes a table in the place of the present one.
     fn exchange(&mut self, block: Block, shape: TableShape) {
         let (partition, old_shape) = (self.partition, self.shape());
+        // Null until the new shape is there: `table` never joins the two.
         let Some(words) = NonNull::new(partition.words.swap(null_mut(), Ordering::AcqRel)) else {
             return;
         };

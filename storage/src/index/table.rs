@@ -248,6 +248,7 @@ impl<'a> Table<'a> {
         let mut at = self.first_not_below(tag);
         loop {
             let head = self.head(at);
+            // The largest tag is that of a hole, too.
             if tag_of(head) != tag || head == EMPTY {
                 return None;
             }
@@ -281,9 +282,11 @@ impl<'a> Table<'a> {
         while self.head(hole) != EMPTY {
             hole += 1;
         }
+        // The last place stays a hole: walks end there.
         if hole + 1 == self.heads.len() {
             return false;
         }
+        // From the end: a reader that walks up meets a record twice at most, and misses none.
         while hole > at {
             self.write(hole, self.head(hole - 1), self.tail(hole - 1));
             hole -= 1;
@@ -303,6 +306,7 @@ impl<'a> Table<'a> {
             self.write(at, next, self.tail(at + 1));
             at += 1;
         }
+        // Last: until now the record above is here, too.
         self.heads[at].store(EMPTY, Ordering::Release);
     }
 
@@ -318,6 +322,8 @@ impl<'a> Table<'a> {
             if head == EMPTY {
                 continue;
             }
+            // For a moment a record that moves is in no place: the counted removal makes readers
+            // look again.
             self.heads[at].store(EMPTY, Ordering::Release);
             if doomed.next_if_eq(&at).is_some() {
                 continue;

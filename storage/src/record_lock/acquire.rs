@@ -92,6 +92,7 @@ impl<'n> RecordLock<'n> {
             return Ok(Self::granted(core, digest, guard, partition, likely, limit));
         }
         drop(likely);
+        // The clock is asked by waiters alone: most locks are free.
         let ends = limit.ends();
         let mut lock = Self::acquire_held(core, digest, (ends, wait), guard, partition)?;
         lock.limit = ends.map_or(WaitLimit::Never, WaitLimit::At);
@@ -170,6 +171,7 @@ impl<'n> RecordLock<'n> {
     pub(super) fn find_again(&mut self) {
         let core = self.core;
         let mut partition = core.index.lock(&self.digest);
+        // Under one hold of the partition with the look: nothing moves the record in between.
         partition.held().resume(&self.digest);
         self.seen = core.slot_in(&partition, &self.digest, &self.guard);
     }

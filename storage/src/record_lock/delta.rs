@@ -61,6 +61,7 @@ impl RecordLock<'_> {
             lsn: appended.lsn,
             ..edit.header
         };
+        // Before the slot is published: a reader that finds the delta there sees this, too.
         core.any_deltas.store(true, Ordering::Relaxed);
         core.evict(&self.guard);
         // The image is edited where it is, if no other thread looks at it: this lock no longer

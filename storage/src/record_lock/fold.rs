@@ -35,6 +35,7 @@ impl Core {
         if parts.len() < 2 || parts.iter().all(|part| part.location != location) {
             return Ok(Some(0));
         }
+        // A sync takes long, and must not hold back blocks that others have retired.
         drop(guard);
         // One sync for a block.
         self.log.sync_to(begun_at)?;

@@ -99,6 +99,8 @@ impl Core {
                     if !patience.wait(self, &mut locks, group.entries.blocks()) {
                         return Err(full);
                     }
+                    // Its edits name the locations of the versions before, which may have moved
+                    // meanwhile.
                     *group = AppendedGroup::default();
                 }
                 appended => return appended,

@@ -91,6 +91,8 @@ impl Namespace {
                 let view = found.view();
                 return read(RecordVersion(view.lsn().0), Ok(Some(view)));
             }
+            // Before the look at the index: a removal that begins after this changes the count by
+            // the commit.
             let settled = core.removals.settled();
             let partition = core.index.lock(digest);
             let looked = core.version_in(&partition, digest, &guard);
@@ -138,6 +140,8 @@ impl Namespace {
         for write in writes {
             let others = locked.iter_mut().map(|(lock, _)| lock);
             let lock = lock_beside(core, others, &write.seen.digest, limit)?;
+            // Final already: while the next lock is waited for, others may move the record, not
+            // change it.
             if keeps(StorageRule::WrittenUnchanged) && !lock.is_still(write.seen.version) {
                 return Err(conflict(write.seen.digest, ConflictCause::Changed));
             }
@@ -148,6 +152,7 @@ impl Namespace {
             core.check_read(read, &guard)
                 .map_err(|cause| conflict(read.digest, cause))?;
         }
+        // Behind the last lock: that moment is the place of the transaction in the order of all.
         let now_s = core.options.clock.now_ms() / 1000;
         if readable_until != 0 && u64::from(readable_until) < now_s {
             let digest = reads.first().map(|read| read.digest);
@@ -334,6 +339,7 @@ impl Core {
             let mut partition = self.index.lock(&read.digest);
             if partition.held().is_held(&read.digest) && keeps(StorageRule::ReadsUnlocked) {
                 drop(partition);
+                // The owner needs the partition to publish, so it was unlocked.
                 hint::spin_loop();
                 continue;
             }
