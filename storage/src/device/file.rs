@@ -79,6 +79,7 @@ impl FileDevice {
             .truncate(false)
             .open(path)
             .map_err(DeviceError::io(&name, "create"))?;
+        // Before anything is read: another program may be creating the same file.
         lock(&file, FileAccess::Write, &name)?;
         let ([start, _], len_bytes) = read_start(&file, &name)?;
         if len_bytes > HEADER_BYTES || start? != [0; STATIC_BYTES] {
@@ -223,6 +224,7 @@ unsafe impl Device for FileDevice {
     fn extend(&self, wanted_bytes: u64) -> Result<(), DeviceError> {
         self.check_writable("extend")?;
         check_maximum(self, wanted_bytes)?;
+        // Setting a length can shorten, too: of two extensions the shorter one must not come last.
         let _one_at_a_time = self.extending.lock();
         let len_bytes = self.len_bytes();
         if wanted_bytes <= len_bytes {
@@ -234,6 +236,7 @@ unsafe impl Device for FileDevice {
             len_bytes,
             wanted_bytes,
         ))?;
+        // Behind the file: a look at the mapping beyond the file's end would end the process.
         self.len_bytes.store(wanted_bytes, Ordering::Release);
         Ok(())
     }
@@ -358,6 +361,7 @@ impl Drop for FileDevice {
 
 fn lock(file: &File, access: FileAccess, path: &str) -> Result<(), DeviceError> {
     let locked = match access {
+        // A second opener is refused at once, and does not wait for the first.
         FileAccess::Write => file.try_lock(),
         FileAccess::Read => file.try_lock_shared(),
     };

@@ -31,6 +31,7 @@ impl ForkGuard {
     #[inline]
     pub(crate) fn is_child(&self) -> bool {
         if let Some(page) = &self.wiped_by_fork {
+            // No thread stores here after `new`, so no order is needed.
             return mark(page).load(Ordering::Relaxed) == 0;
         }
         self.process != std::process::id()

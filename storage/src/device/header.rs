@@ -219,6 +219,7 @@ impl Header {
         if !intact {
             return Err(damaged("its checksum does not match"));
         }
+        // Behind the checksum, which all versions have in one place: damage is no other version.
         let found = u32::from_le_bytes(take(bytes, VERSION_AT));
         if found != FORMAT_VERSION {
             return Err(DeviceError::UnsupportedVersion {

@@ -74,6 +74,7 @@ impl MemoryDevice {
                 len as usize,
             )
         };
+        // Callers rely on zeros there.
         if given_back.is_err() {
             self.zero(offset, len);
         }
@@ -120,6 +121,7 @@ unsafe impl Device for MemoryDevice {
             self.zero(offset, len);
             return Ok(());
         }
+        // Neighbours have a part of the first and of the last page.
         self.zero(offset, first - offset);
         self.give_back(first, last - first);
         self.zero(last, end - last);

@@ -191,6 +191,7 @@ impl SimulatedDevice {
     /// # Errors
     /// [`DeviceError::Io`] if the system has not the address space.
     pub fn crash_all(devices: &[Arc<Self>], seed: u64) -> Result<Vec<Self>, DeviceError> {
+        // All locked before the first is copied: no write falls between two devices.
         let disks: Vec<_> = devices.iter().map(|device| device.disk.lock()).collect();
         let seeds = (0..).map(|number: u64| seed ^ number.rotate_right(8));
         let devices = devices.iter().zip(&disks).zip(seeds);
@@ -236,6 +237,7 @@ impl SimulatedDevice {
                 disk.allocated.remove(&page);
             }
         }
+        // A page with content has its space, even where the coin has taken it.
         disk.allocated.extend(disk.pages.keys());
         disk.cut(disk.len_bytes);
         disk.restart();
@@ -261,6 +263,7 @@ impl SimulatedDevice {
     /// # Errors
     /// [`DeviceError::Io`] if the system has not the address space.
     pub fn kill(&self) -> Result<Self, DeviceError> {
+        // Until the copy is made: a write is in the image as a whole, or not at all.
         let now = self.disk.lock();
         let mut disk = now.clone();
         disk.restart();
@@ -429,6 +432,7 @@ unsafe impl Device for SimulatedDevice {
             let start = offset.max(page * PAGE_BYTES);
             let end = (offset + len).min((page + 1) * PAGE_BYTES);
             fill_zeros(&self.memory, start, end - start);
+            // A file system zeroes parts of a page, and gives whole pages back.
             if end - start < PAGE_BYTES {
                 disk.dirty.extend(touched_sectors(start, end - start));
                 continue;

@@ -142,6 +142,8 @@ impl DeviceState {
             sync_failed: reader.u64()? as u8 != 0,
             ..Self::default()
         };
+        // A right checksum is no promise: sums with numbers that no store has written would
+        // overflow.
         if state.sequence.max(state.durable_lsn).max(state.next_block) > NUMBER_MAX {
             return None;
         }

@@ -78,6 +78,7 @@ impl Tenancy {
             device_id,
             _,
         ] = unseal(raw)?;
+        // A right checksum is no promise: the offsets and the next number are computed from these.
         let is_possible = number <= NUMBER_MAX && start <= BLOCK_BYTES;
         (is_possible && magic_device as u32 == MAGIC).then_some(Self {
             number,

@@ -13,6 +13,7 @@ pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
 
 /// Gives the disk space of a range back; does nothing where the file system cannot.
 pub(super) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    // The system refuses the first flag without the other.
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     change_space(file, flags, offset, len)
 }

@@ -54,6 +54,8 @@ impl FileStaging {
                 found: "its staging file is not a regular file",
             });
         }
+        // The entries that a killed store has left count on any file system: only a file without
+        // any goes.
         if (metadata.len() == 0 || was_closed) && !keeps_allocations(&file) {
             let _ = std::fs::remove_file(&path);
             return Ok(None);
@@ -174,6 +176,7 @@ pub(super) fn is_used(device: &Path) -> bool {
     let mut is_used = false;
     let look = |_, bytes: &[u8]| is_used |= bytes.iter().any(|byte| *byte != 0);
     let read = for_each_data(&file, look);
+    // An unreadable file may hold entries: its device must not be made anew.
     is_used || read.is_err()
 }
 
