@@ -241,6 +241,7 @@ impl NamespaceCore {
         let mut changed = current.clone();
         let result = change(&mut changed)?;
         self.storage.set_catalog(&changed.encode()?)?;
+        // Only now: a declaration counts once it is in the log.
         *current = changed;
         Ok(result)
     }

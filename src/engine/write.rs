@@ -314,6 +314,7 @@ impl NamespaceCore {
             #[cfg(feature = "server")]
             self.check_not_provisional(target)?;
             queued_behind = lock.queued_behind();
+            // Behind the wait for the lock, in which the record may have expired.
             let now_ms = self.clock.now_ms();
             let entry = seen_by_write(lock.entry(), target, policy)?;
             let live = entry.filter(|entry| !expired(entry, now_ms));
@@ -482,6 +483,8 @@ impl NamespaceCore {
     ) -> Result<Option<Lsn>> {
         self.note_companion(change)?;
         let declares = self.declares(lock, change)?;
+        // Asked with the record locked: the build of an index that is declared later meets this
+        // record.
         let lsn = if self.indexes.any() {
             self.publish_indexed(lock, change)
         } else {
@@ -532,6 +535,7 @@ impl NamespaceCore {
             }
             Ok(())
         })?;
+        // Behind the catalog: where that cannot be written, the next companion tries again.
         self.companion_sets.add(set_id);
         Ok(())
     }

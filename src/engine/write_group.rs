@@ -130,6 +130,8 @@ impl NamespaceCore {
                 written.and_then(|written| written.change(buffer, member.was_there, updated_ms));
         }
         #[cfg(feature = "server")]
+        // With the records locked: the commit of a client asks whether it was overruled with its
+        // own locked.
         self.overrule_unchanged(&locked);
         let published = self.publish_group(locked, policy.acknowledge);
         for member in &members {

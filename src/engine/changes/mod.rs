@@ -240,6 +240,7 @@ impl NamespaceCore {
         let shares = catalog.subscriptions.iter();
         let needs = shares.flat_map(|known| known.acknowledged.iter());
         let needs: Vec<Lsn> = needs.map(|after| Lsn::new(*after)).collect();
+        // With the catalog locked: no older needs are reported behind newer ones.
         self.storage.need_changes_after(&needs);
     }
 
@@ -265,6 +266,8 @@ impl NamespaceCore {
             Start::Now => {
                 self.check_may_wait("a subscription to changes from now on")?;
                 let last_lsn = self.storage.last_lsn();
+                // Behind the number: a change with a lower one is visible then, so a reader that
+                // begins with the records and goes on with the changes misses none.
                 self.storage.wait_for_writers()?;
                 last_lsn
             }

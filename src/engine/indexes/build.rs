@@ -205,6 +205,8 @@ impl NamespaceCore {
     }
 
     fn try_fill_record(&self, index: &Index, digest: &Digest) -> Result<()> {
+        // Writers look for indexes with their record locked: a write before this lock is read here,
+        // and one after it finds the index.
         let lock = self.storage.lock(digest, None)?;
         let entry = match lock.entry() {
             // It says so when it is read, and is in no index until it is written anew.

@@ -60,6 +60,7 @@ impl IndexChanges {
                 true => (&change.removed, &change.added),
                 false => (&change.added, &change.removed),
             };
+            // The version of an expired record may share an entry with the new one: that stays.
             superfluous
                 .without(kept)
                 .for_each(|entry| change.index.remove(entry));
@@ -145,6 +146,7 @@ impl NamespaceCore {
         locked: impl Iterator<Item = (&'c RecordLock<'n>, Option<&'c Change<'v>>)> + Clone,
     ) -> Result<IndexChanges> {
         let mut changes = IndexChanges::default();
+        // The list as it is with the records locked: the build of a later index meets them.
         let all = self.indexes.all();
         let member = |other: &Digest| {
             let mut members = locked.clone();
@@ -236,6 +238,7 @@ impl NamespaceCore {
         if !GUARDS.keep(IndexRule::RemovedAfter) {
             removed.iter().for_each(|entry| index.remove(entry));
         }
+        // Also where an entry was refused: `finish` takes back the ones before it.
         if !(added.is_empty() && removed.is_empty()) {
             changes.0.push(IndexChange {
                 index: Arc::clone(index),
@@ -317,6 +320,7 @@ impl NamespaceCore {
                     }
                     error => error.into(),
                 })?;
+        // Again with the record locked: the writer before may have published in between.
         match has_entry()? {
             true => taken(),
             false => Ok(()),
@@ -399,6 +403,7 @@ impl NamespaceCore {
             let Some(last) = entries.last() else {
                 return;
             };
+            // By the last entry, and not by a count: entries come and go meanwhile.
             range.start = Bound::Excluded(last.into());
             for entry in entries.iter() {
                 let (_, digest) = split_entry(entry);

@@ -32,6 +32,7 @@ impl NamespaceCore {
         }
         let index = Arc::new(index);
         let list: Vec<_> = all.iter().cloned().chain([Arc::clone(&index)]).collect();
+        // The catalog first: where it cannot be written, nothing was declared.
         self.declare_indexes(&list)?;
         self.indexes.replace(list);
         Ok(Some(index))
@@ -100,6 +101,8 @@ impl NamespaceCore {
             .cloned()
             .collect();
         self.declare_indexes(&list)?;
+        // Before the list: from then on no writer changes the index, and a query that has found it
+        // before must not answer from it.
         index.set_state(IndexState::Dropped);
         self.indexes.replace(list);
         Ok(true)

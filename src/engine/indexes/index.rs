@@ -287,6 +287,8 @@ impl Index {
         let mut entries = EntryList::default();
         self.entries_of_user(record, &of_root, &mut entries)?;
         if !entries.is_empty() {
+            // Before the entries are added: a query that meets one knows that there may be more of
+            // its root.
             self.has_companions.store(true, Ordering::SeqCst);
         }
         for entry in entries.iter() {
@@ -429,6 +431,7 @@ impl Index {
             let (_, digest) = split_entry(known);
             check(&digest, known)?;
         }
+        // Still with the lock of the key: the next writer of the same key meets this entry.
         self.insert(entry);
         Ok(())
     }

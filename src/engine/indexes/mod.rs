@@ -105,6 +105,7 @@ impl Indexes {
     fn replace(&self, list: Vec<Arc<Index>>) {
         let any = !list.is_empty();
         *self.list.write() = Arc::new(list);
+        // Behind the list: a writer that sees that there are any finds them.
         self.any.store(any, Ordering::Release);
     }
 

@@ -48,6 +48,7 @@ impl ProvisionalLocks {
                 transaction,
                 is_overruled: false,
             });
+            // Under the mutex, so that counts are stored in the order of the changes.
             self.count.store(owners.len(), Ordering::Release);
         }
     }

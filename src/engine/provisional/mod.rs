@@ -200,6 +200,8 @@ impl Namespace {
             .storage
             .lock(&digest, write.policy.total_timeout)
             .map_err(|error| core.refused(error, write.policy.total_timeout))?;
+        // Under the record's own lock, until the record is noted as this transaction's: another
+        // client's write comes before the look, or finds the note.
         let owner = core.provisional_locks.owner(&digest);
         if owner.is_some_and(|owner| owner != transaction) {
             return Err(conflict(ConflictCause::Locked).into());

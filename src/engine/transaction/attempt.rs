@@ -204,6 +204,7 @@ impl TransactionRun {
             set: from..key_at,
             key: key_at..state.names.len(),
             version,
+            // A damaged record counts as there: its deletion must be written.
             was_there: live.is_some() || found.is_err(),
             written: None,
         };
@@ -366,6 +367,7 @@ impl TransactionRun {
         let written = state.notes.iter();
         let written = written.filter_map(|noted| noted.written.as_ref());
         let updated_ms = update_time(written, self.now_ms);
+        // In the order of the digests: two commits that lock in it never wait for each other.
         for (digest, position) in &state.records {
             let Some(noted) = state.notes.get(*position) else {
                 continue;
@@ -429,6 +431,7 @@ impl AttemptState {
     fn take_back(&mut self, from: usize) {
         let bytes = |written: &Option<Uncommitted>| written.as_ref().map_or(0, Uncommitted::bytes);
         while self.replaced.len() > from {
+            // The last one first: a record that was written twice gets its first version back.
             let Some(replaced) = self.replaced.pop() else {
                 return;
             };

@@ -273,6 +273,7 @@ impl Namespace {
         let counters = &self.core.transactions;
         let attempt = TransactionRun::new(&self.core, policy, takes_writes);
         let outcome = run(&Transaction { attempt: &attempt });
+        // An error of the closure is checked, too: it may come of records of different moments.
         match attempt.finish(outcome.is_ok(), policy.acknowledge, ends) {
             Ok(lsn) => {
                 TransactionCounts::count(match outcome {
