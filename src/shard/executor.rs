@@ -212,6 +212,8 @@ impl Executor {
             RequestEdit::Mark(..) if request.precondition.description().is_new() => {
                 RecordExistsAction::Update
             }
+            // An older companion goes with all its bins: content of another epoch must not be left
+            // in it.
             RequestEdit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
         };

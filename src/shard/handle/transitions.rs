@@ -195,6 +195,7 @@ impl<R: RecordSet> Handle<R> {
         only_at: Option<CompanionRoute>,
         observe: &mut dyn FnMut(Scheme, TransitionProgress) -> ControlFlow<()>,
     ) -> Result<Option<CollectionRoot>> {
+        // Before the root is read: one that is lost later makes the route unknown again.
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
         let mut start = Transition::new(goal, now_us, token());

@@ -78,6 +78,8 @@ impl<P: Clone> Advance<P> {
             step: AdvanceStep::Finish,
         };
         let step = match root.scheme {
+            // A bin in the root is the sign that it has the content: then the companion alone is
+            // left to go.
             Scheme::Deactivating if !has_bin => AdvanceStep::Freeze(0, Again::No),
             _ => advance.first_of(0),
         };
@@ -189,6 +191,8 @@ impl<P: Clone> Advance<P> {
         token: Option<CompanionToken>,
     ) -> MachineProgress<Self, AdvanceEnd> {
         self.tokens.push(token);
+        // The evidence comes behind the placing: a companion of a split freezes only while it is
+        // older than the transition; an activation reads the root once all are placed.
         let step = if self.is_split() {
             AdvanceStep::Freeze(self.pair(companion), Again::No)
         } else if companion + 1 < self.of() {
@@ -272,6 +276,7 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                     let token = self.token;
                     self.placed(companion, Some(token))
                 }
+                // Another caller was quicker, or a later transition is under way.
                 _ => self.go(AdvanceStep::LookPlaced(companion)),
             },
             AdvanceStep::LookPlaced(companion) => match reply {
@@ -304,6 +309,8 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
             },
             AdvanceStep::Fill(companion, _, whole) => match reply {
                 RequestReply::NotFound => self.missing(companion),
+                // Filtered out: another caller has filled it. The next step has a precondition of
+                // its own.
                 _ if self.is_split() => {
                     let shard = self.pair(companion);
                     self.go(AdvanceStep::RemoveMoved(shard, whole))
@@ -328,6 +335,7 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                         }
                         (Some(whole), ..) => self.go(AdvanceStep::RestoreToRoot(whole)),
                     },
+                    // It has the new epoch: another caller has done with the pair.
                     (RequestReply::FilteredOut, Scheme::Splitting { .. }) => self.behind(companion),
                     // Another caller has taken it in and deleted it, as the other one shows.
                     (_, Scheme::Merging { .. }) if again == Again::No => {
@@ -358,6 +366,7 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
             AdvanceStep::Absorb(shard, _) => match reply {
                 RequestReply::NotFound => self.missing(shard),
                 _ => {
+                    // Filtered out, too: it has the new epoch, so it has absorbed its pair.
                     let half = self.half(shard);
                     self.go(AdvanceStep::Delete(half))
                 }
@@ -369,6 +378,7 @@ impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
                 // companion stays until the root is seen to have its content.
                 _ => MachineProgress::Done(AdvanceEnd),
             },
+            // Also if it is gone, or of a later transition, which the precondition spares.
             AdvanceStep::Delete(companion) => self.behind(companion),
             AdvanceStep::Finish => MachineProgress::Done(AdvanceEnd),
             AdvanceStep::Missing(companion) => match reply {

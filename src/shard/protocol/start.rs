@@ -113,6 +113,7 @@ impl<P: Clone> Transition<P> {
             return MachineProgress::Done(root);
         }
         let token = self.token;
+        // The keys are looked at anew for each mark.
         self.apart = None;
         self.deleted |= matches!(root.scheme, Scheme::Deleting { .. });
         // A deletion overtakes any transition: it is the way out where that cannot be ended.
@@ -129,6 +130,8 @@ impl<P: Clone> Transition<P> {
             return self.go(StartStep::Mark(root, Scheme::Deleting { shards }));
         }
         if let Some(advance) = Advance::new(&root, has_bin, token) {
+            // Never one token for two transitions: a late caller of the first would fill a
+            // companion of the second.
             self.token = token.next();
             return self.go(StartStep::Advance(advance));
         }

@@ -131,6 +131,8 @@ impl RecordsView {
     pub(crate) fn remembered(remembered: RouteHint, element: Option<u64>) -> Self {
         let neighbors = match remembered {
             RouteHint::Sharded(route) => {
+                // By a remembered route a frozen companion may be a part of a transition that has
+                // begun since, and its content may have moved on.
                 let frozen_too = !keeps(ProtocolRule::RememberedNotFrozen);
                 return Self::active(route, element, frozen_too);
             }
@@ -335,10 +337,12 @@ impl<K: CollectionKind> Machine<K> for Survey<K> {
                 _ => self.judge(Observation::nothing()),
             },
             ViewStep::Look(low, mut view) if low < view.root.scheme.pairs() => {
+                // Missing, or without content yet: another look at the root says which.
                 let Some(companion) = looked_at(&reply) else {
                     return self.again();
                 };
                 let old = companion.epoch < view.root.epoch;
+                // A later transition has begun since the root was read.
                 if companion.epoch > view.root.epoch {
                     return self.again();
                 }

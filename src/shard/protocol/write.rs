@@ -83,6 +83,8 @@ impl<K: CollectionKind> ElementWrite<K> {
         has_bin: bool,
     ) -> MachineProgress<Self, ElementResult<K::Answer>> {
         let token = self.token;
+        // A transition is ended first: its owner may be dead, and its companions refuse writes
+        // meanwhile.
         if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
             return self.go(WriteStep::Advance(advance));
@@ -138,6 +140,8 @@ impl<K: CollectionKind> Machine<K> for ElementWrite<K> {
                     ElementResult::done(seen.answer, RouteHint::Sharded(route))
                 }
                 _ => {
+                    // Remembered: if the root has this route still, the companion is asked why it
+                    // has refused.
                     self.refused = Some(route);
                     self.go(WriteStep::ReadRoot)
                 }

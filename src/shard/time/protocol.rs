@@ -269,6 +269,7 @@ impl<S: TimeSteps> Protocol<S> {
 
     /// Reads the root. `None`: there was a deletion, which was carried to its end; look again.
     fn read_root(&self) -> Result<Option<Observation<S::Kind>>> {
+        // Before the root is read: one that is lost later makes the route unknown again.
         let lost_roots = self.steps.lost_roots();
         let seen = self.steps.root()?;
         let route = seen.root.companions();
