@@ -216,6 +216,8 @@ impl Updater {
         if known.is_some() && !resumes {
             changes.unsubscribe(&declaration.name)?;
         }
+        // Before anything is built: a record that changes behind the look at it comes again by
+        // this.
         let subscription = changes.subscribe(&declaration.name, Start::Now, options)?;
         state.inner.lock().ended = None;
         Ok(Self {
@@ -318,6 +320,7 @@ impl Updater {
     fn apply_next(&mut self, wait: Duration) -> Result<()> {
         if !self.is_built {
             self.derived.build(&self.state)?;
+            // Before the note: a power failure must not keep that and lose records.
             self.namespace.wait_durable(self.namespace.last_lsn())?;
             self.derived.declaration().store(&self.namespace, true)?;
             self.is_built = true;

@@ -243,6 +243,7 @@ impl RecordRequest<'_> {
             Ok(()) => {}
             Err(Some(TransactionEnd::Closed)) => return Err(result_code::NOT_FOUND.into()),
             Err(ended) => {
+                // Committed, so its monitor is a record, or not known at all.
                 if ended.is_none() {
                     let policy = WritePolicy::default();
                     served.namespace.delete_at(&self.address, &policy)?;

@@ -141,6 +141,7 @@ impl Transactions {
             let (open, ended) = {
                 let table = self.table.lock();
                 let open = table.open.get(monitor).map(Arc::clone);
+                // Under one hold of the table: a transaction that ends is always in one of the two.
                 (open, table.ended.get(monitor).copied())
             };
             let open = open.ok_or(ended)?;
@@ -274,6 +275,7 @@ impl Transactions {
         let bytes = TRANSACTION_BYTES + state.monitor.bytes() + bytes;
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.records.fetch_sub(writes.len(), Ordering::Relaxed);
+        // Before the state is let go: a request that has waited for it looks into the table next.
         let mut table = self.table.lock();
         table.open.remove(&transaction.monitor);
         if let Some(end) = end {
@@ -300,6 +302,7 @@ impl Transactions {
             // for its state.
             self.expire(&open, open.state.try_lock());
         }
+        // Asked again: it may have ended, by this call or by itself.
         owner().is_some_and(|owner| Some(&owner) != own)
     }
 
