@@ -37,6 +37,7 @@ impl NamespaceCore {
         let now_ms = self.clock.now_ms();
         let judged = self.judge_deletion(target, policy, lock.entry(), now_ms)?;
         let published = self.publish(&mut lock, &Change::Delete(now_ms));
+        // No record stays locked during a wait for a sync.
         drop(lock);
         let deleted = published.and_then(|lsn| self.acknowledge(lsn, policy.acknowledge));
         self.note_lost_root(judged.loses_shards);

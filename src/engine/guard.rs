@@ -162,6 +162,7 @@ impl NamespaceCore {
         let is_known = |names: &[Box<str>]| names.iter().any(|known| **known == *name);
         // Before the declaration can be seen, and so deleted.
         self.relations.any.store(true, Ordering::Release);
+        // Before the record, too: an opening looks for declarations under these names alone.
         if !is_known(&self.catalog.lock().relations) {
             self.change_catalog(|catalog| {
                 catalog.relations.push((*name).into());
@@ -212,6 +213,7 @@ impl NamespaceCore {
     /// Reads the declarations. One that cannot be read makes no rules.
     pub(super) fn read_declarations(&self) {
         let rules = &self.relations;
+        // One reading at a time: an older one must not replace the table of a newer one.
         let reading = rules.reading.lock();
         let names = self.catalog.lock().relations.clone();
         let read = |name: &str| {
@@ -228,9 +230,11 @@ impl NamespaceCore {
         {
             let mut current = rules.table.write();
             *current = table;
+            // With the table locked, as where `find_rules` adds to it by the table before.
             rules.plain.clear();
         }
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
+        // Behind the table: a handle that sees the number finds the declarations.
         rules.epoch.store(epoch, Ordering::Release);
         drop(reading);
     }

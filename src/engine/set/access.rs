@@ -91,6 +91,7 @@ pub(in crate::engine) trait RecordAccess {
     ) -> Result<R> {
         let (mut edit, mut result) = (Some(edit), None);
         self.write_or_delete(policy, key, digest, false, &mut |old, facts, body| {
+            // A closure runs once: if another writer has come between, its caller begins anew.
             let edit = edit.take().ok_or(conflict(ConflictCause::Changed))?;
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let before = (!facts.owned.is_empty()).then(|| bins.clone());

@@ -365,6 +365,7 @@ fn make_all(tx: &Transaction<'_>, writes: &[KnownWrite<'_>]) -> Result<Vec<Made>
     for (position, write) in writes.iter().enumerate() {
         match tx.in_set(write.set).and_then(|set| make(&set, write)) {
             Ok(result) => made.push(result),
+            // They are of the whole transaction, and not of this write.
             Err(error @ (Error::Conflict { .. } | Error::TransactionLimit { .. })) => {
                 return Err(error);
             }
