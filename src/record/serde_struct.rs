@@ -7,7 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Bins;
+use crate::value::MAX_NESTING;
 use crate::{Error, Result};
+
+/// More levels than a record can have, and few enough for the stack of a thread.
+const LEVELS_MAX: usize = 2 * MAX_NESTING as usize;
 
 /// The bins of a struct, or of a map with text keys: one bin a field. O(bytes).
 ///
@@ -32,7 +36,9 @@ pub fn from_bins<T: DeserializeOwned>(bins: &Bins) -> Result<T> {
 /// [`Error::Serde`] if they are of two forms.
 pub(crate) fn converted<S: Serialize + ?Sized, T: DeserializeOwned>(from: &S) -> Result<T> {
     let bytes = rmp_serde::to_vec_named(from).map_err(Error::serde)?;
-    rmp_serde::from_slice(&bytes).map_err(Error::serde)
+    let mut deserializer = rmp_serde::Deserializer::from_read_ref(&bytes);
+    deserializer.set_max_depth(LEVELS_MAX);
+    T::deserialize(&mut deserializer).map_err(Error::serde)
 }
 
 #[cfg(test)]
@@ -104,6 +110,9 @@ mod tests {
         for result in table {
             assert!(matches!(result.unwrap_err(), Error::Serde(_)));
         }
+        let nested = (0..1_000).fold(Value::Int(1), |inner, _| Value::List(vec![inner].into()));
+        let too_deep = to_bins(&BTreeMap::from([("a", nested)]));
+        assert!(matches!(too_deep.unwrap_err(), Error::Serde(_)));
         let bins = Bins::try_from([("name", 5)]).unwrap();
         assert!(matches!(
             from_bins::<User>(&bins).unwrap_err(),

@@ -3,7 +3,9 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::merge;
-use crate::value::{EncodePurpose, List, ListOrder, Map, MapOrder, Value, encode};
+use crate::value::{
+    CodecError, EncodePurpose, List, ListOrder, MAX_NESTING, Map, MapOrder, Value, encode,
+};
 use crate::{Error, Result};
 
 /// Most encoded elements take no more than this, in bytes.
@@ -20,7 +22,11 @@ pub(crate) fn hash_of(element: &Value) -> Result<u64> {
         Value::Int(_) | Value::String(_) | Value::Blob(_) => {
             encode(element, EncodePurpose::Storage, &mut encoded)
         }
-        element => encode(&canonical(element)?, EncodePurpose::Storage, &mut encoded),
+        element => encode(
+            &canonical(element, 0)?,
+            EncodePurpose::Storage,
+            &mut encoded,
+        ),
     }
     .map_err(|error| Error::malformed("element", error))?;
     Ok(xxh3_64(&encoded))
@@ -33,9 +39,14 @@ pub(crate) const fn shard(hash: u64, shards: u64) -> u64 {
 }
 
 /// Returns the one form of all values that are equal to this one: zero without sign, containers
-/// without flags.
-fn canonical(value: &Value) -> Result<Value> {
+/// without flags. `depth`: in how many containers it is.
+fn canonical(value: &Value, depth: u32) -> Result<Value> {
+    let nested = |value: &Value| canonical(value, depth + 1);
     Ok(match value {
+        // A value of any depth must not exhaust the stack.
+        Value::List(_) | Value::Map(_) if depth >= MAX_NESTING => {
+            return Err(Error::malformed("element", CodecError::TooDeep));
+        }
         Value::Float(float) if *float == 0.0 => Value::Float(0.0),
         Value::Float(float) if float.is_nan() => {
             return Err(Error::parameter(
@@ -43,7 +54,7 @@ fn canonical(value: &Value) -> Result<Value> {
             ));
         }
         Value::List(list) => {
-            let mut items = list.iter().map(canonical).collect::<Result<Vec<_>>>()?;
+            let mut items = list.iter().map(nested).collect::<Result<Vec<_>>>()?;
             if list.order() == ListOrder::Ordered {
                 merge::sort(&mut items)?;
             }
@@ -52,7 +63,7 @@ fn canonical(value: &Value) -> Result<Value> {
         Value::Map(map) => {
             let entries = map
                 .iter()
-                .map(|(key, value)| Ok((canonical(key)?, canonical(value)?)))
+                .map(|(key, value)| Ok((nested(key)?, nested(value)?)))
                 .collect::<Result<Vec<_>>>()?;
             Value::Map(Map::new(entries, MapOrder::Unordered))
         }
@@ -97,6 +108,17 @@ mod tests {
         }
         for refused in [Value::Wildcard, Value::Float(f64::NAN)] {
             assert!(hash_of(&refused).is_err(), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_any_depth_is_refused_before_the_stack_is_full() {
+        let nested =
+            |levels| (0..levels).fold(Value::Int(1), |inner, _| Value::List(vec![inner].into()));
+        assert!(hash_of(&nested(127)).is_ok());
+        for levels in [128, 2_000] {
+            let refused = hash_of(&nested(levels)).unwrap_err();
+            assert!(matches!(refused, Error::Malformed { .. }), "{refused}");
         }
     }
 
