@@ -185,6 +185,8 @@ fn functions_of_strings_do_what_those_of_lua_do_and_say_where_they_fail() {
            same(('a.b'):find('.', 2, true), 2)
            same(('abc'):find('c', -1), 3)
            same(('abc'):find('a', 9), nil)
+           same(('f(a)'):find('a)'), 3)
+           same(pcall(string.match, 'f(a)', 'a)'), false)
            same(('12'):rep(2):upper():sub(-3), '212')
            return 'all'
          end
@@ -204,11 +206,11 @@ fn functions_of_strings_do_what_those_of_lua_do_and_say_where_they_fail() {
     let mut text = |function: &str| failure(&wire.ask(&call(1, function, &[])));
     assert_eq!(
         text("m.malformed"),
-        "m.lua:25: malformed pattern (missing ']')"
+        "m.lua:27: malformed pattern (missing ']')"
     );
-    let refused = "m.lua:28: bad argument #1 to 'upper' (string expected, got nil)";
+    let refused = "m.lua:30: bad argument #1 to 'upper' (string expected, got nil)";
     assert_eq!(text("m.upper"), refused);
-    let refused = "m.lua:31: invalid use of '%' in replacement string";
+    let refused = "m.lua:33: invalid use of '%' in replacement string";
     assert_eq!(text("m.replaced"), refused);
     assert!(text("m.hoards").contains("bytes of memory"));
     let answer = wire.ask(&call(1, "m.strings", &[]));

@@ -12,8 +12,9 @@ const DEPTH_MAX: usize = 200;
 /// What means something else than itself.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
-/// Text and pattern, the position to begin at, whether the pattern is plain text, and the end of
-/// the match before, which no match may repeat.
+/// Text and pattern; the position to begin at; whether the pattern is plain text, asked for by
+/// `find` alone, which takes one without special bytes for plain, too; and the end of the match
+/// before, which no match may repeat.
 pub(super) type Search = (LuaString, LuaString, usize, Option<bool>, Option<usize>);
 
 /// Looks for a pattern. Returns the positions of the match, and its captures; nil without a match,
@@ -35,7 +36,7 @@ pub(super) fn search(
         steps: 0,
         limit: &limit,
     };
-    let found = matcher.search(from.saturating_sub(1), is_plain == Some(true), before);
+    let found = matcher.search(from.saturating_sub(1), is_plain, before);
     // The steps of a short match count, too.
     matcher.spend()?;
     let nothing = |why| MultiValue::from_vec(vec![Value::Nil, why]);
@@ -95,16 +96,18 @@ impl Matcher<'_> {
     fn search(
         &mut self,
         from: usize,
-        is_plain: bool,
+        is_plain: Option<bool>,
         before: Option<usize>,
     ) -> Result<Option<(usize, usize)>> {
-        let is_plain = is_plain || !self.pattern.iter().any(|byte| SPECIAL.contains(byte));
+        let has_special = || self.pattern.iter().any(|byte| SPECIAL.contains(byte));
+        let is_plain = is_plain.is_some_and(|is_plain| is_plain || !has_special());
         let is_anchored = !is_plain && self.pattern.first() == Some(&b'^');
         for start in from..=self.text.len() {
             self.captures.clear();
-            let end = match is_plain {
-                true => self.same(start, self.pattern)?,
-                false => self.run(start, is_anchored.into())?,
+            let end = if is_plain {
+                self.same(start, self.pattern)?
+            } else {
+                self.run(start, is_anchored.into())?
             };
             match end {
                 Some(end) if before != Some(end) => return Ok(Some((start, end))),
@@ -117,9 +120,10 @@ impl Matcher<'_> {
 
     fn step(&mut self, more: usize) -> Result<()> {
         self.steps = self.steps.saturating_add(more as u32);
-        match self.steps >= CHECK_EVERY {
-            true => self.spend(),
-            false => Ok(()),
+        if self.steps >= CHECK_EVERY {
+            self.spend()
+        } else {
+            Ok(())
         }
     }
 

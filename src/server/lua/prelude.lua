@@ -724,7 +724,7 @@ end
 
 function string.find(text, pattern, init, is_plain)
     text, pattern = subject(text, "find"), subject(pattern, "find")
-    return found(host.search(text, pattern, beginning(text, init), is_plain))
+    return found(host.search(text, pattern, beginning(text, init), not not is_plain))
 end
 
 function string.match(text, pattern, init)
@@ -746,7 +746,7 @@ function string.gmatch(text, pattern, init)
         at, before = to + 1, to
         return captured(text, from, to, ...)
     end
-    return function() return step(host.search(text, pattern, at, false, before)) end
+    return function() return step(host.search(text, pattern, at, nil, before)) end
 end
 
 -- The text that takes the place of a match: for a string, with its captures filled in.
@@ -796,7 +796,7 @@ function string.gsub(text, pattern, with, most)
         if #parts > 20000 then parts = { table.concat(parts) } end
         return not is_anchored
     end
-    while (not most or count < most) and step(host.search(text, pattern, at, false, before)) do end
+    while (not most or count < most) and step(host.search(text, pattern, at, nil, before)) do end
     parts[#parts + 1] = sub(text, at)
     return table.concat(parts), count
 end
