@@ -198,9 +198,10 @@ fn median(mut all: Vec<f64>) -> f64 {
 fn main() {
     let variable = |name| std::env::var(name).ok();
     // `cargo test --benches` asks only whether it runs.
-    let (rounds, requests) = match std::env::args().any(|it| it == "--bench") {
-        true => (ROUNDS, REQUESTS),
-        false => (1, 1_000),
+    let (rounds, requests) = if std::env::args().any(|it| it == "--bench") {
+        (ROUNDS, REQUESTS)
+    } else {
+        (1, 1_000)
     };
     let requests = variable("SPIKELET_REQUESTS").map_or(requests, |it| it.parse().unwrap());
     let programs = variable("SPIKELET_PROGRAMS");

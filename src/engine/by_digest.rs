@@ -359,9 +359,10 @@ impl Namespace {
         set: Option<&str>,
         definition: IndexDefinition,
     ) -> Result<Option<IndexBuild>> {
-        match self.core.rename_index(set, &definition)? {
-            true => Ok(None),
-            false => self.core.build_index(set, definition).map(Some),
+        if self.core.rename_index(set, &definition)? {
+            Ok(None)
+        } else {
+            self.core.build_index(set, definition).map(Some)
         }
     }
 

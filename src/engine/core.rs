@@ -440,9 +440,10 @@ impl NamespaceCore {
         set_name: &str,
         now_ms: u64,
     ) -> Result<()> {
-        match self.passes(filter, entry, set_name, now_ms)? {
-            true => Ok(()),
-            false => Err(Error::FilteredOut { record: None }),
+        if self.passes(filter, entry, set_name, now_ms)? {
+            Ok(())
+        } else {
+            Err(Error::FilteredOut { record: None })
         }
     }
 

@@ -107,9 +107,10 @@ impl Namespace {
         })?;
         let set = self.core.storage.set_name(set_id).unwrap_or_default();
         let policy = policy.clone().filter(filter.cloned());
-        match (crate::DELETE_WITH_EDGES)(&self.relation_guard(), &set, &key, &policy)? {
-            true => Ok(()),
-            false => Err(Error::not_found()),
+        if (crate::DELETE_WITH_EDGES)(&self.relation_guard(), &set, &key, &policy)? {
+            Ok(())
+        } else {
+            Err(Error::not_found())
         }
     }
 }

@@ -364,9 +364,10 @@ impl Set {
         let filter = self.filter.as_ref();
         let set = Some((self.name(), self.core.id()));
         let query = Query::over_all(&self.core.namespace, set, filter);
-        match self.companions {
-            true => query.with_companions(),
-            false => query,
+        if self.companions {
+            query.with_companions()
+        } else {
+            query
         }
     }
 
@@ -424,9 +425,10 @@ impl Set {
         let Some(id) = self.core.id() else {
             return 0;
         };
-        let hidden = match self.companions {
-            true => 0,
-            false => self.core.namespace.count_companions(id),
+        let hidden = if self.companions {
+            0
+        } else {
+            self.core.namespace.count_companions(id)
         };
         let (stored, _) = self.core.namespace.storage.set_usage(id);
         stored.saturating_sub(hidden)

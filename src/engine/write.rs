@@ -503,9 +503,10 @@ impl NamespaceCore {
         change: &Change<'_>,
     ) -> Result<Option<Lsn>> {
         let changes = self.change_indexes([(&*lock, Some(change))].into_iter())?;
-        let published = match GUARDS.keep(IndexRule::RemovedUnderLock) {
-            true => lock.apply_then(change, |is_published| changes.finish(is_published)),
-            false => lock.apply(change).inspect(|_| changes.finish(true)),
+        let published = if GUARDS.keep(IndexRule::RemovedUnderLock) {
+            lock.apply_then(change, |is_published| changes.finish(is_published))
+        } else {
+            lock.apply(change).inspect(|_| changes.finish(true))
         };
         published.map_err(|error| self.not_written(error))
     }

@@ -213,9 +213,10 @@ impl ServerConfig {
             })
         });
         let text = format!("line {line}: {path} {value}");
-        match passed_over {
-            true => self.ignored.push(text),
-            false => self.unknown.push(text),
+        if passed_over {
+            self.ignored.push(text)
+        } else {
+            self.unknown.push(text)
         }
         Ok(())
     }

@@ -147,9 +147,10 @@ impl ByOutcome {
     /// Adds the counts of a kind of request. Outcomes that are not counted apart are errors.
     pub(super) fn add_to(&self, pairs: &mut Pairs, kind: &str, apart: &[RequestOutcome]) {
         use RequestOutcome::{Error, FilteredOut, NotFound, Success, Timeout};
-        let success = match kind.ends_with("udf") {
-            true => "complete",
-            false => "success",
+        let success = if kind.ends_with("udf") {
+            "complete"
+        } else {
+            "success"
         };
         let others = [(FilteredOut, "filtered_out"), (NotFound, "not_found")];
         let (apart, errors): (Vec<_>, Vec<_>) = others
@@ -215,10 +216,7 @@ pub(crate) struct RequestCounters {
 impl RequestCounters {
     /// The counters of the rows of batches, or of single requests.
     pub(crate) const fn origin(&self, of_batch: bool) -> &OriginCounters {
-        match of_batch {
-            true => &self.rows,
-            false => &self.single,
-        }
+        if of_batch { &self.rows } else { &self.single }
     }
 
     /// Counts a request by the code of its answer.
@@ -236,9 +234,10 @@ impl RequestCounters {
 
     /// Returns the counters of queries by a secondary index, or by the primary one.
     pub(crate) const fn queries(&self, by_index: bool) -> &QueryCounters {
-        match by_index {
-            true => &self.index_queries,
-            false => &self.primary_queries,
+        if by_index {
+            &self.index_queries
+        } else {
+            &self.primary_queries
         }
     }
 

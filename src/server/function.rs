@@ -148,9 +148,10 @@ impl RecordFunction<'_> {
                 if writes.is_empty() {
                     writes.push(operations::touch());
                 }
-                let action = match is_new {
-                    true => RecordExistsAction::CreateOnly,
-                    false => RecordExistsAction::UpdateOnly,
+                let action = if is_new {
+                    RecordExistsAction::CreateOnly
+                } else {
+                    RecordExistsAction::UpdateOnly
                 };
                 let mut policy = policy.record_exists_action(action);
                 if let Some(seconds) = time_to_live {

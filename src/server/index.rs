@@ -13,9 +13,10 @@ const INDEXES_MAX: usize = 256;
 
 /// By a name in letters of any case. `integer` is what newer clients say.
 pub(crate) fn type_of_name(name: &str) -> Option<IndexType> {
-    match name.eq_ignore_ascii_case("integer") {
-        true => Some(IndexType::Integer),
-        false => CLIENT_TYPES.by_name(name),
+    if name.eq_ignore_ascii_case("integer") {
+        Some(IndexType::Integer)
+    } else {
+        CLIENT_TYPES.by_name(name)
     }
 }
 

@@ -65,9 +65,10 @@ pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Send + Unpin {
 
     /// Writes what the socket takes at once, which is nothing of an encrypted stream.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self.is_encrypted() {
-            true => Ok(0),
-            false => self.socket().try_write(bytes),
+        if self.is_encrypted() {
+            Ok(0)
+        } else {
+            self.socket().try_write(bytes)
         }
     }
 }

@@ -57,9 +57,10 @@ impl<'s> Requests<'s> {
         command: &RecordCommand<'_>,
         out: &mut ResponseBuffer<'_>,
     ) -> Option<u8> {
-        let refused = match std::mem::replace(&mut self.is_checked, true) {
-            true => None,
-            false => access.command(command).err(),
+        let refused = if std::mem::replace(&mut self.is_checked, true) {
+            None
+        } else {
+            access.command(command).err()
         };
         let code = match (refused, command.verb()) {
             (Some(code), _) => command.refuse(code, out),

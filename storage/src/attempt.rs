@@ -196,9 +196,10 @@ impl Attempt {
                 space.has_changed(*blocks, *vain_looks, context.waker())
             }
         };
-        match is_ready {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if is_ready {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 
@@ -275,9 +276,12 @@ fn with_running<R>(core: &Core, with: impl FnOnce(&mut QueueState) -> R) -> Opti
 /// Returns what a writer of this thread does that would have to wait.
 #[cold]
 pub(crate) fn patience(core: &Core) -> Patience {
-    with_running(core, |state| match state.is_last {
-        true => Patience::Over,
-        false => Patience::Task,
+    with_running(core, |state| {
+        if state.is_last {
+            Patience::Over
+        } else {
+            Patience::Task
+        }
     })
     .unwrap_or(Patience::Thread)
 }

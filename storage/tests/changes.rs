@@ -555,14 +555,16 @@ fn power_failures_take_back_no_change_that_was_shown_as_durable() {
             let covered = acknowledged.iter().filter(|write| write.lsn <= promised);
             assert_eq!(durable.len(), covered.count(), "seed {seed}");
             drop(namespace);
-            let atomicity = match chance.one_in(3) {
-                true => Atomicity::Page4096,
-                false => Atomicity::Sector512,
+            let atomicity = if chance.one_in(3) {
+                Atomicity::Page4096
+            } else {
+                Atomicity::Sector512
             };
             let images = disks.iter().map(|disk| {
-                let image = match chance.one_in(4) {
-                    true => disk.kill(),
-                    false => disk.crash_with(chance.next(), atomicity),
+                let image = if chance.one_in(4) {
+                    disk.kill()
+                } else {
+                    disk.crash_with(chance.next(), atomicity)
                 };
                 Arc::new(image.unwrap())
             });

@@ -96,9 +96,10 @@ impl Run {
     fn new(seed: u64, ends: &[End]) -> Self {
         let mut chance = Chance(seed);
         let loses_power = ends.contains(&End::PowerFailure);
-        let medium = match loses_power || !chance.one_in(6) {
-            true => Medium::Simulated(simulated(1 + chance.below(2) as u8, BLOCKS)),
-            false => Medium::Files(tempfile::tempdir().unwrap()),
+        let medium = if loses_power || !chance.one_in(6) {
+            Medium::Simulated(simulated(1 + chance.below(2) as u8, BLOCKS))
+        } else {
+            Medium::Files(tempfile::tempdir().unwrap())
         };
         let lanes = 1 + chance.below(3) as usize;
         let namespace = open(&medium, lanes);
@@ -333,9 +334,10 @@ impl Run {
             self.namespace().close().unwrap();
         }
         if let Medium::Simulated(disks) = &mut self.medium {
-            let atomicity = match self.chance.one_in(3) {
-                true => Atomicity::Page4096,
-                false => Atomicity::Sector512,
+            let atomicity = if self.chance.one_in(3) {
+                Atomicity::Page4096
+            } else {
+                Atomicity::Sector512
             };
             for disk in disks {
                 let image = match end {

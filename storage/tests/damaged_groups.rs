@@ -103,9 +103,10 @@ fn damage_to_what_an_edit_builds_on_undoes_no_group() {
         }
         namespace.sync().unwrap();
         now = edited(&now, 9);
-        let other = match others_are_edited {
-            true => edited(&before, 7),
-            false => bytes(3, BYTES),
+        let other = if others_are_edited {
+            edited(&before, 7)
+        } else {
+            bytes(3, BYTES)
         };
         commit(&namespace, &[(1, &now), (2, &other)]);
         // An edit of its own on top.
@@ -211,20 +212,22 @@ fn damage_to_a_durable_member_undoes_no_group_whose_commit_entry_is_younger() {
         let durable_lsn = read_state(&*disk).unwrap().durable_lsn;
         // Bytes in front of the old ones make it an edit.
         let mark = bytes(5, 200);
-        let after = match edits {
-            true => [
+        let after = if edits {
+            [
                 [mark.as_slice(), &before[0]].concat(),
                 edited(&before[1], 7),
-            ],
-            false => [bytes(3, BYTES), bytes(4, BYTES)],
+            ]
+        } else {
+            [bytes(3, BYTES), bytes(4, BYTES)]
         };
         commit(&namespace, &[(1, &after[0]), (2, &after[1])]);
         namespace.sync().unwrap();
         // Both copies, of which either counts after a failure.
         namespace.sync().unwrap();
-        let left = match failed_power {
-            true => disk.crash(1).unwrap(),
-            false => disk.kill().unwrap(),
+        let left = if failed_power {
+            disk.crash(1).unwrap()
+        } else {
+            disk.kill().unwrap()
         };
         drop(namespace);
         let mut state = read_state(&left).unwrap();

@@ -200,9 +200,10 @@ impl SideBySide {
             edit(later, &mut self.chance);
             put(self.namespace(), &digest(unsynced), later).unwrap();
         }
-        let atomicity = match self.chance.one_in(2) {
-            true => Atomicity::Sector512,
-            false => Atomicity::Page4096,
+        let atomicity = if self.chance.one_in(2) {
+            Atomicity::Sector512
+        } else {
+            Atomicity::Page4096
         };
         let crashed = self.disks[0].crash_with(seed, atomicity).unwrap();
         self.disks = vec![Arc::new(crashed)];

@@ -101,13 +101,13 @@ impl Run {
         let result = self.namespace.commit_group(changes.collect());
         let done = self.is_done(result);
         for record in first..first + 3 {
-            match done {
-                true => self.note(record, Some(bytes.clone()), Ok(())),
-                false => self
-                    .in_doubt
+            if done {
+                self.note(record, Some(bytes.clone()), Ok(()))
+            } else {
+                self.in_doubt
                     .entry(record)
                     .or_default()
-                    .push(Some(bytes.clone())),
+                    .push(Some(bytes.clone()))
             }
         }
     }
@@ -326,9 +326,10 @@ fn a_write_that_failed_behind_its_last_byte_is_not_there_after_a_kill() {
             device_id: seed + 1,
             ..common::header(0, 1, BLOCKS)
         };
-        let device = match is_staged {
-            true => SimulatedDevice::new(&header),
-            false => SimulatedDevice::without_staging(&header),
+        let device = if is_staged {
+            SimulatedDevice::new(&header)
+        } else {
+            SimulatedDevice::without_staging(&header)
         };
         let device = Arc::new(device.unwrap());
         let (namespace, _) =

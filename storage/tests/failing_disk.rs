@@ -343,9 +343,10 @@ impl Failing {
                 Err(error) => panic!("{}: {error}", self.what),
             }
             let loses_power = self.chance.one_in(3);
-            self.disk = Arc::new(match loses_power {
-                true => self.disk.crash(self.chance.next()).unwrap(),
-                false => self.disk.kill().unwrap(),
+            self.disk = Arc::new(if loses_power {
+                self.disk.crash(self.chance.next()).unwrap()
+            } else {
+                self.disk.kill().unwrap()
             });
             if loses_power {
                 needed = self.synced;
@@ -449,9 +450,10 @@ fn a_full_disk_refuses_writes_and_costs_nothing() {
 #[test]
 fn a_sync_that_finds_no_room_is_tried_again() {
     for is_staged in [true, false] {
-        let origin = match is_staged {
-            true => simulated(1, BLOCKS),
-            false => simulated_unstaged(1, BLOCKS),
+        let origin = if is_staged {
+            simulated(1, BLOCKS)
+        } else {
+            simulated_unstaged(1, BLOCKS)
         };
         let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
         put(&namespace, &digest(1), b"synced").unwrap();

@@ -279,9 +279,10 @@ fn rounds(name: &str, count: u64) {
         let lines = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok);
-        let wanted = match round < count {
-            true => 1 + chance.below(60) as usize,
-            false => MORE_LINES,
+        let wanted = if round < count {
+            1 + chance.below(60) as usize
+        } else {
+            MORE_LINES
         };
         let seen = lines
             .filter(|line| line.contains(PROGRESS))

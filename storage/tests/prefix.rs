@@ -172,9 +172,10 @@ fn write_one(namespace: &Namespace, history: &History, sizes: Sizes, chance: &mu
     let content = vec![chance.next() as u8; chance.below(sizes.other_bytes) as usize];
     let mut lock = namespace.lock(&digest(record), None).unwrap();
     let is_deletion = chance.one_in(4);
-    let change = match is_deletion {
-        true => Change::Delete(common::NOW_MS),
-        false => Change::Put(version(&content)),
+    let change = if is_deletion {
+        Change::Delete(common::NOW_MS)
+    } else {
+        Change::Put(version(&content))
     };
     match lock.apply(&change) {
         Ok(Some(lsn)) => {
@@ -232,9 +233,10 @@ fn open_without_power(
     let turn = chance.below(disks.len() as u64) as usize;
     let is_kill = chance.one_in(3);
     disks[turn].before_change(1 + chance.below(40), move || {
-        let left = match is_kill {
-            true => all.iter().map(|disk| disk.kill().unwrap()).collect(),
-            false => SimulatedDevice::crash_all(&all, seed).unwrap(),
+        let left = if is_kill {
+            all.iter().map(|disk| disk.kill().unwrap()).collect()
+        } else {
+            SimulatedDevice::crash_all(&all, seed).unwrap()
         };
         *of_hook.lock().unwrap() = Some(left.into_iter().map(Arc::new).collect());
     });
@@ -263,9 +265,10 @@ impl Run {
     fn create(&self, count: u8) -> Vec<Arc<SimulatedDevice>> {
         let blocks = self.sizes.blocks / u64::from(count);
         let device = |index| {
-            let header = match self.sizes.has_small_blocks {
-                true => common::small_header(index, count, blocks),
-                false => common::header(index, count, blocks),
+            let header = if self.sizes.has_small_blocks {
+                common::small_header(index, count, blocks)
+            } else {
+                common::header(index, count, blocks)
             };
             Arc::new(SimulatedDevice::new(&header).unwrap())
         };

@@ -33,9 +33,10 @@ fn what_is_written_after_a_loss_stays_right_through_later_openings() {
         for record in 0..RECORDS {
             put(&namespace, &digest(record), &[record as u8; 500]).unwrap();
         }
-        match closes {
-            true => namespace.close().unwrap(),
-            false => namespace.sync().unwrap(),
+        if closes {
+            namespace.close().unwrap()
+        } else {
+            namespace.sync().unwrap()
         }
         drop(namespace);
         let mut device = Arc::new(device.kill().unwrap());

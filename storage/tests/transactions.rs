@@ -124,9 +124,10 @@ fn the_sum_of_all_accounts_survives_power_failures_at_any_moment() {
             }
             let acknowledged = balances(&namespace);
             let power_fails = life != 1;
-            let after = match power_fails {
-                true => disk.crash(chance.next()).unwrap(),
-                false => disk.kill().unwrap(),
+            let after = if power_fails {
+                disk.crash(chance.next()).unwrap()
+            } else {
+                disk.kill().unwrap()
             };
             drop(namespace);
             disk = Arc::new(after);

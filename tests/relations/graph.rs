@@ -227,11 +227,12 @@ fn a_kill_between_two_steps_leaves_an_edge_that_decides() {
             company(&plain, 2);
             let dying = records(Watched::new(&store, &calls));
             calls.die_after(operations);
-            let ended = match add {
-                true => dying
+            let ended = if add {
+                dying
                     .link(&goal(0), "GOALMEMBERSHIP", &user(0), &member("TEAM"))
-                    .is_ok(),
-                false => dying.unlink(&goal(0), "GOALMEMBERSHIP", &user(0)).is_ok(),
+                    .is_ok()
+            } else {
+                dying.unlink(&goal(0), "GOALMEMBERSHIP", &user(0)).is_ok()
             };
             let audit = plain.verify(Repair::Yes, go_on).unwrap();
             for fault in &audit.faults {

@@ -34,9 +34,10 @@ const EDGES: i64 = 250;
 
 /// One record with edges for each handle, small or sharded.
 fn subjects(store: &Store, sharded: bool) -> Vec<Subject<'_>> {
-    let policy = match sharded {
-        true => ShardPolicy::manual().elements_max(Some(20)),
-        false => ShardPolicy::manual(),
+    let policy = if sharded {
+        ShardPolicy::manual().elements_max(Some(20))
+    } else {
+        ShardPolicy::manual()
     };
     let follows = ManyToMany::new(
         store,
@@ -408,9 +409,10 @@ fn ends_must_exist_where_a_handle_says_so() {
         assert_eq!(error.result_code(), 2, "{error}");
     };
     for sharded in [false, true] {
-        let policy = match sharded {
-            true => ShardPolicy::manual().record_bytes_max(60),
-            false => ShardPolicy::manual(),
+        let policy = if sharded {
+            ShardPolicy::manual().record_bytes_max(60)
+        } else {
+            ShardPolicy::manual()
         };
         let follows = ManyToMany::new(
             &store,

@@ -77,9 +77,10 @@ struct Social<'s> {
 }
 
 fn social(store: &Store, rule: OnDelete, sharded: bool) -> Social<'_> {
-    let policy = match sharded {
-        true => ShardPolicy::manual().record_bytes_max(200),
-        false => ShardPolicy::manual(),
+    let policy = if sharded {
+        ShardPolicy::manual().record_bytes_max(200)
+    } else {
+        ShardPolicy::manual()
     };
     let users = |bin| ("users", bin);
     let social = Social {
@@ -396,9 +397,10 @@ fn a_cascade_reaches_children_of_children_and_is_stopped_by_a_restriction() {
 fn a_hub_with_many_edges_goes_in_steps_and_not_within_a_transaction() {
     for sharded in [false, true] {
         let store = Store::in_memory().unwrap();
-        let policy = match sharded {
-            true => ShardPolicy::manual().record_bytes_max(2_000),
-            false => ShardPolicy::manual(),
+        let policy = if sharded {
+            ShardPolicy::manual().record_bytes_max(2_000)
+        } else {
+            ShardPolicy::manual()
         };
         let follows = ManyToMany::new(
             &store,

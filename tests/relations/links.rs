@@ -102,9 +102,12 @@ fn a_kill_leaves_a_link_without_its_reciprocal_and_a_repeat_completes_it() {
             }
             calls.die_after(operations);
             let dying = friends(Watched::new(&store, &calls));
-            let call = |links: &Links<Watched<Store>>| match add {
-                true => links.link(&person(1), "parent", &person(2)),
-                false => links.unlink(&person(1), "parent", &person(2)),
+            let call = |links: &Links<Watched<Store>>| {
+                if add {
+                    links.link(&person(1), "parent", &person(2))
+                } else {
+                    links.unlink(&person(1), "parent", &person(2))
+                }
             };
             assert!(call(&dying).is_err());
             let back = plain.contains(&person(2), "child", &person(1)).unwrap();
@@ -129,9 +132,10 @@ fn a_kill_leaves_a_link_without_its_reciprocal_and_a_repeat_completes_it() {
                         .is_sound()
                 );
             }
-            let again = match add {
-                true => plain.link(&person(1), "parent", &person(2)),
-                false => plain.unlink(&person(1), "parent", &person(2)),
+            let again = if add {
+                plain.link(&person(1), "parent", &person(2))
+            } else {
+                plain.unlink(&person(1), "parent", &person(2))
             };
             again.unwrap();
             assert_eq!(

@@ -265,10 +265,11 @@ proptest! {
     #[test]
     fn both_sides_are_those_of_a_naive_model(calls in prop::collection::vec(call(), 1..150), small in any::<bool>(), maps in any::<bool>()) {
         let store = Store::in_memory().unwrap();
-        let policy = match small {
-            true => ShardPolicy::manual().record_bytes_max(300),
-            false => ShardPolicy::manual(),
-        };
+        let policy = if small {
+ShardPolicy::manual().record_bytes_max(300)
+} else {
+ShardPolicy::manual()
+};
         let mut follows = follows(&store).shard_policy(policy);
         if maps {
             follows = follows.with_attributes();

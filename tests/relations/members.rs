@@ -43,9 +43,10 @@ fn a_kill_between_two_steps_never_leaves_a_record_that_is_not_listed() {
             plain.put("bart", bins! { "info" => 1 }).unwrap();
             calls.die_after(operations);
             let dying = users(Watched::new(&store, &calls));
-            let ended = match put {
-                true => dying.put("lisa", bins! { "info" => 2 }).is_ok(),
-                false => dying.remove("bart").is_ok(),
+            let ended = if put {
+                dying.put("lisa", bins! { "info" => 2 }).is_ok()
+            } else {
+                dying.remove("bart").is_ok()
             };
             let audit = plain.verify(Repair::Yes, go_on).unwrap();
             assert!(

@@ -92,9 +92,10 @@ fn a_child_is_found_from_its_parent_and_its_parent_from_it() {
         relation.put(1, 10, &comment(1)).unwrap();
         assert_eq!(relation.get::<Comment>(2, 10).unwrap(), None);
         let parent = relation.parent_of(10);
-        match is_consolidated {
-            true => assert_eq!(parent.unwrap_err().result_code(), 4),
-            false => assert_eq!(parent.unwrap(), Some(1.into())),
+        if is_consolidated {
+            assert_eq!(parent.unwrap_err().result_code(), 4)
+        } else {
+            assert_eq!(parent.unwrap(), Some(1.into()))
         }
         let refused = relation
             .delete_with_edges(1, OnDelete::Restrict, go_on)

@@ -116,16 +116,15 @@ fn without_transactions_a_death_between_any_two_steps_is_repaired() {
             let dying = assignees(Watched::new(&store, &calls));
             calls.die_after(operations);
             let ended = dying.propagate("u1", go_on);
-            match repeat {
-                true => drop(plain.propagate("u1", go_on).unwrap()),
-                false => {
-                    let audit = plain.verify(Repair::Yes, go_on).unwrap();
-                    assert_eq!(audit.faults.len() as u64, audit.repaired);
-                    assert!(
-                        ended.is_err() || audit.faults.is_empty(),
-                        "after {operations}"
-                    );
-                }
+            if repeat {
+                drop(plain.propagate("u1", go_on).unwrap())
+            } else {
+                let audit = plain.verify(Repair::Yes, go_on).unwrap();
+                assert_eq!(audit.faults.len() as u64, audit.repaired);
+                assert!(
+                    ended.is_err() || audit.faults.is_empty(),
+                    "after {operations}"
+                );
             }
             assert!(plain.verify(Repair::No, go_on).unwrap().is_sound());
             for item in 0..3 {

@@ -27,9 +27,10 @@ enum Form {
 
 fn follows<S: RecordStore>(store: S, has_attributes: bool) -> ManyToMany<S> {
     let relation = ManyToMany::new(store, "follows", ("users", "targets"), ("users", "sources"));
-    match has_attributes {
-        true => relation.with_attributes(),
-        false => relation,
+    if has_attributes {
+        relation.with_attributes()
+    } else {
+        relation
     }
 }
 

@@ -193,9 +193,10 @@ fn every_handle_takes_part_in_a_transaction_of_its_callers() {
             comments.within(tx).put("p1", 1, &json!({ "text": "hi" }))?;
             assignees.within(tx).assign(1, "u1")?;
             let _ = links.within(tx);
-            match fails {
-                true => Err(spikelet::Error::Parameter("no".into())),
-                false => Ok(()),
+            if fails {
+                Err(spikelet::Error::Parameter("no".into()))
+            } else {
+                Ok(())
             }
         })
     };

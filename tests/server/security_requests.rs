@@ -144,9 +144,10 @@ fn privileges_for_a_set_or_namespace_count_there_alone() {
             for message in [Message::get(key), Message::put(key, "i", 1), query()] {
                 let message = namespace(&elsewhere(&message, place.1), place.0);
                 let is_query = !message.fields.iter().any(|field| field.0 == 4);
-                let code = match is_query && may {
-                    true => user.ask_many(&message).1,
-                    false => user.ask(&message).code,
+                let code = if is_query && may {
+                    user.ask_many(&message).1
+                } else {
+                    user.ask(&message).code
                 };
                 assert_eq!(code != 81, may, "{what}: {code}");
             }

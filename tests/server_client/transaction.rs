@@ -82,9 +82,10 @@ impl Txn {
     /// A request of this transaction.
     pub fn inside(&self, message: Message) -> Message {
         let message = message.field(TRANSACTION, &self.number.to_le_bytes());
-        match self.deadline.is_empty() {
-            true => message,
-            false => message.field(DEADLINE, &self.deadline),
+        if self.deadline.is_empty() {
+            message
+        } else {
+            message.field(DEADLINE, &self.deadline)
         }
     }
 

@@ -103,11 +103,12 @@ impl Changes {
         options: ChangeOptions,
     ) -> Result<Subscription> {
         if let Ok(known) = self.subscription(name) {
-            return match known.options == options {
-                true => Ok(known),
-                false => Err(Error::parameter(format!(
+            return if known.options == options {
+                Ok(known)
+            } else {
+                Err(Error::parameter(format!(
                     "subscription \"{name}\" has other options: use those, or remove it first by Changes::unsubscribe"
-                ))),
+                )))
             };
         }
         check(name, &options)?;

@@ -291,9 +291,10 @@ pub(super) fn options_of(declared: &DeclaredSubscription) -> Result<ChangeOption
         sets: declared.sets.clone(),
         filter: filter.map(Expression::from_base64).transpose()?,
         records: declared.records,
-        delivery: match declared.published {
-            true => Delivery::Published,
-            false => Delivery::Durable,
+        delivery: if declared.published {
+            Delivery::Published
+        } else {
+            Delivery::Durable
         },
         shares: declared.acknowledged.len(),
     })

@@ -183,9 +183,10 @@ impl NamespaceCore {
 
     /// Adds the entries of a partition's records, each of them locked.
     pub(super) fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
-        let digests = match GUARDS.keep(IndexRule::LockedAreBuilt) {
-            true => self.storage.digests_and_locked(partition),
-            false => self.digests_in(partition, |_| true, None, |_| {}),
+        let digests = if GUARDS.keep(IndexRule::LockedAreBuilt) {
+            self.storage.digests_and_locked(partition)
+        } else {
+            self.digests_in(partition, |_| true, None, |_| {})
         };
         digests
             .iter()

@@ -56,9 +56,10 @@ impl IndexChanges {
                     .iter()
                     .for_each(|entry| change.index.insert(entry));
             }
-            let (superfluous, kept) = match is_published {
-                true => (&change.removed, &change.added),
-                false => (&change.added, &change.removed),
+            let (superfluous, kept) = if is_published {
+                (&change.removed, &change.added)
+            } else {
+                (&change.added, &change.removed)
             };
             // The version of an expired record may share an entry with the new one: that stays.
             superfluous
@@ -218,9 +219,10 @@ impl NamespaceCore {
                 index.entries_of_role(*role, *record, &facts, &mut after)?;
             }
         }
-        let (removed, added) = match is_over {
-            true => (before, after),
-            false => EntryList::differences(before, after),
+        let (removed, added) = if is_over {
+            (before, after)
+        } else {
+            EntryList::differences(before, after)
         };
         let of_member = |other: &Digest, entry: &[u8]| match member(other)? {
             Some(Change::Put(version)) if changes.adds(index, entry) => {
@@ -229,11 +231,12 @@ impl NamespaceCore {
             }
             _ => Some(Ok(())),
         };
-        let inserted = match GUARDS.keep(IndexRule::AddedBefore) {
-            true => added
+        let inserted = if GUARDS.keep(IndexRule::AddedBefore) {
+            added
                 .iter()
-                .try_for_each(|entry| self.insert_entry(index, entry, &of_member)),
-            false => Ok(()),
+                .try_for_each(|entry| self.insert_entry(index, entry, &of_member))
+        } else {
+            Ok(())
         };
         if !GUARDS.keep(IndexRule::RemovedAfter) {
             removed.iter().for_each(|entry| index.remove(entry));
@@ -282,11 +285,12 @@ impl NamespaceCore {
         of_member: &OfMember<'_>,
     ) -> Result<()> {
         self.indexes.check_memory(index)?;
-        match index.definition.unique {
-            false => index.insert(entry),
-            true => index.insert_unique(entry, |other, known| {
+        if index.definition.unique {
+            index.insert_unique(entry, |other, known| {
                 self.check_free(index, other, known, of_member)
-            })?,
+            })?
+        } else {
+            index.insert(entry)
         }
         Ok(())
     }
@@ -321,10 +325,7 @@ impl NamespaceCore {
                     error => error.into(),
                 })?;
         // Again with the record locked: the writer before may have published in between.
-        match has_entry()? {
-            true => taken(),
-            false => Ok(()),
-        }
+        if has_entry()? { taken() } else { Ok(()) }
     }
 
     /// Returns the error of a unique key while another writer has its record locked. It names that
@@ -433,10 +434,7 @@ impl NamespaceCore {
                 counted += 1.0;
             }
         }
-        match counted > 0.0 {
-            true => counted / parts,
-            false => 0.0,
-        }
+        if counted > 0.0 { counted / parts } else { 0.0 }
     }
 
     /// Removes an entry that its record does not have, if that is still so once the record is

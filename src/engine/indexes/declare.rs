@@ -22,9 +22,10 @@ impl NamespaceCore {
         let all = self.indexes.all();
         let index = Index::new(definition, set, set_id, self.key_hash)?;
         if let Some(known) = self.indexes.by_name(&index.name()) {
-            return match known.is_same(&index) {
-                true => Ok(None),
-                false => Err(Error::IndexExists(index.definition.name.clone())),
+            return if known.is_same(&index) {
+                Ok(None)
+            } else {
+                Err(Error::IndexExists(index.definition.name.clone()))
             };
         }
         if all.len() >= INDEXES_MAX {
@@ -82,9 +83,10 @@ impl NamespaceCore {
             (Some(set), Some(of)) => set == of,
             _ => true,
         };
-        match self.drop_index_that(|known| *known.name() == *name && is_of(known))? {
-            true => Ok(()),
-            false => Err(Error::IndexNotFound(name.into())),
+        if self.drop_index_that(|known| *known.name() == *name && is_of(known))? {
+            Ok(())
+        } else {
+            Err(Error::IndexNotFound(name.into()))
         }
     }
 

@@ -127,9 +127,10 @@ impl Index {
                 (None, _) => OrderedEntries::new(),
             },
             reader,
-            unique: match definition.unique {
-                true => (0..UNIQUE_LOCKS).map(|_| Mutex::new(())).collect(),
-                false => Box::default(),
+            unique: if definition.unique {
+                (0..UNIQUE_LOCKS).map(|_| Mutex::new(())).collect()
+            } else {
+                Box::default()
             },
             name: RwLock::new(definition.name.as_ref().into()),
             definition,
@@ -373,9 +374,10 @@ impl Index {
     /// Cuts ranges to their parts behind a record's entry, and behind the entries of its
     /// companions.
     pub(in crate::engine) fn cut(&self, ranges: &mut EntryRanges, entry: &[u8], descending: bool) {
-        match self.is_of_parts() && !descending {
-            true => ranges.cut(&[entry, &[u8::MAX; Digest::LEN]].concat(), descending),
-            false => ranges.cut(entry, descending),
+        if self.is_of_parts() && !descending {
+            ranges.cut(&[entry, &[u8::MAX; Digest::LEN]].concat(), descending)
+        } else {
+            ranges.cut(entry, descending)
         }
     }
 

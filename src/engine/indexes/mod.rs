@@ -121,9 +121,10 @@ impl Indexes {
             let Ok(record) = RecordView::parse(entry.payload()) else {
                 continue;
             };
-            let set_name = match index.needs_set_name(set_id) {
-                true => looked_up.as_str(),
-                false => index.set_name(),
+            let set_name = if index.needs_set_name(set_id) {
+                looked_up.as_str()
+            } else {
+                index.set_name()
             };
             let facts = facts_of(entry, set_name, 0, self.in_memory);
             let mut entries = EntryList::default();

@@ -109,9 +109,12 @@ impl Namespace {
         }
         let timeout = Some(timeout);
         let (storage, locks) = (&core.storage, &core.provisional_locks);
-        let check_overruled = || match writes.iter().any(|(digest, _)| locks.is_overruled(digest)) {
-            true => Err(conflict(ConflictCause::Changed)),
-            false => Ok(()),
+        let check_overruled = || {
+            if writes.iter().any(|(digest, _)| locks.is_overruled(digest)) {
+                Err(conflict(ConflictCause::Changed))
+            } else {
+                Ok(())
+            }
         };
         if !GUARDS.keep(CommitRule::AsksUnderLocks) {
             check_overruled()?;
@@ -146,9 +149,10 @@ impl NamespaceCore {
                 return Err(conflict(ConflictCause::Changed));
             }
             // Removals of other records say nothing about this one.
-            Ok(match met == RecordVersion::UNCOUNTED_ABSENCE.stamp() {
-                true => RecordVersion::UNCOUNTED_ABSENCE,
-                false => version,
+            Ok(if met == RecordVersion::UNCOUNTED_ABSENCE.stamp() {
+                RecordVersion::UNCOUNTED_ABSENCE
+            } else {
+                version
             })
         })
     }

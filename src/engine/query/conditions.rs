@@ -62,11 +62,12 @@ impl Conditions {
 
     /// Refuses conditions on a query that has no index.
     pub(super) fn check_none(&self) -> Result<()> {
-        match self.conditions.is_empty() {
-            true => Ok(()),
-            false => Err(Error::parameter(
+        if self.conditions.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::parameter(
                 "a query over all records has no components to compare: use a filter, or query by an index",
-            )),
+            ))
         }
     }
 

@@ -36,11 +36,12 @@ impl Cursor {
     /// # Errors
     /// [`Error::Parameter`] for a cursor of another one.
     pub(super) fn place(&self, of: &str) -> Result<&[u8]> {
-        match self.of == check(of) {
-            true => Ok(&self.place),
-            false => Err(Error::parameter(
+        if self.of == check(of) {
+            Ok(&self.place)
+        } else {
+            Err(Error::parameter(
                 "the cursor is of a query by another index, or in another order: begin anew, or use the query that it came from",
-            )),
+            ))
         }
     }
 }

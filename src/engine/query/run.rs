@@ -76,9 +76,10 @@ impl Query {
                 ControlFlow::Break(())
             })?;
         }
-        let cursor = match last.is_empty() {
-            true => None,
-            false => self.cursor_behind(&last)?,
+        let cursor = if last.is_empty() {
+            None
+        } else {
+            self.cursor_behind(&last)?
         };
         Ok(Page { found, cursor })
     }
@@ -195,9 +196,10 @@ impl Query {
             0 => ahead.at_once,
             left => ahead.at_once.min(left),
         };
-        let count = match ahead.is_over {
-            true => 0,
-            false => index.take(&mut ahead.rest, self.descending, most, entries),
+        let count = if ahead.is_over {
+            0
+        } else {
+            index.take(&mut ahead.rest, self.descending, most, entries)
         };
         if count == 0 {
             return false;
@@ -393,11 +395,12 @@ impl Query {
 
     pub(super) fn check_over_all(&self) -> Result<()> {
         self.conditions.check_none()?;
-        match self.descending {
-            false => Ok(()),
-            true => Err(Error::parameter(
+        if self.descending {
+            Err(Error::parameter(
                 "a query over all records goes in the order of digests only: leave out descending, or query by an index",
-            )),
+            ))
+        } else {
+            Ok(())
         }
     }
 

@@ -81,9 +81,10 @@ impl NamespaceCore {
             // is at another place by now.
             let mut has_moved = !places.iter().eq(before.iter());
             for place in places.iter() {
-                let look = match place.len() == entry.len() {
-                    true => self.look_at_root(search, entry, false, show)?,
-                    false => self.look_at_companion(search, (entry, place), show)?,
+                let look = if place.len() == entry.len() {
+                    self.look_at_root(search, entry, false, show)?
+                } else {
+                    self.look_at_companion(search, (entry, place), show)?
                 };
                 match look {
                     EntryFate::Decided => return Ok(()),
@@ -158,9 +159,10 @@ impl NamespaceCore {
             return Ok(EntryFate::Other);
         };
         let Some(root) = root else {
-            return Ok(match has_entry {
-                true => EntryFate::Moved,
-                false => EntryFate::Other,
+            return Ok(if has_entry {
+                EntryFate::Moved
+            } else {
+                EntryFate::Other
             });
         };
         let is_its = shard < root.shards.companions

@@ -98,9 +98,10 @@ impl NamespaceCore {
             return Ok(EntryStanding::Absent);
         }
         let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
-        let shown = match search.descending {
-            false => asked_for.next(),
-            true => asked_for.last(),
+        let shown = if search.descending {
+            asked_for.last()
+        } else {
+            asked_for.next()
         };
         let is_place = shown.is_some() && (entry.is_none() || search.at_each || shown == entry);
         let is_shown = is_place
@@ -110,9 +111,10 @@ impl NamespaceCore {
                 &facts,
                 entry.filter(|_| search.at_each),
             )?;
-        Ok(match is_shown {
-            true => EntryStanding::Shown(record),
-            false => EntryStanding::NotShown,
+        Ok(if is_shown {
+            EntryStanding::Shown(record)
+        } else {
+            EntryStanding::NotShown
         })
     }
 }

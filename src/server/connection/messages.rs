@@ -209,9 +209,10 @@ impl Connection<'_> {
     /// Answers a message that is not looked at. Who asked for many answers waits for the one that
     /// is marked as the last.
     fn refuse(&mut self, body: &[u8], code: u8) {
-        self.answer(&match Message::asks_for_many(body) {
-            true => AnswerHeader::last(code),
-            false => AnswerHeader::code(code),
+        self.answer(&if Message::asks_for_many(body) {
+            AnswerHeader::last(code)
+        } else {
+            AnswerHeader::code(code)
         });
     }
 

@@ -41,9 +41,10 @@ pub(super) fn service_encrypted(ask: &mut Ask<'_>) -> InfoAnswer {
 }
 
 fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> InfoAnswer {
-    match ask.session.is_encrypted == is_encrypted {
-        true => service(ask),
-        false => Ok(String::new()),
+    if ask.session.is_encrypted == is_encrypted {
+        service(ask)
+    } else {
+        Ok(String::new())
     }
 }
 
@@ -54,9 +55,12 @@ pub(super) fn rack_ids(ask: &mut Ask<'_>) -> InfoAnswer {
 
 /// The regime (0: no strong consistency; it never changes), one copy, and its map.
 pub(super) fn replicas(ask: &mut Ask<'_>) -> InfoAnswer {
-    maps(ask, |served| match served.is_strongly_consistent {
-        true => "1,1,",
-        false => "0,1,",
+    maps(ask, |served| {
+        if served.is_strongly_consistent {
+            "1,1,"
+        } else {
+            "0,1,"
+        }
     })
 }
 

@@ -67,9 +67,10 @@ fn change(settings: &[Setting<'_>], values: &[(&str, &str)]) -> Result<(), InfoE
             "default-ttl" => seconds(value).map_err(wrong)?,
             _ => value.parse().map_err(|_| wrong("no number".to_owned()))?,
         };
-        match range.contains(&number) {
-            true => Ok((place, number)),
-            false => Err(wrong(format!("not {} to {}", range.start(), range.end()))),
+        if range.contains(&number) {
+            Ok((place, number))
+        } else {
+            Err(wrong(format!("not {} to {}", range.start(), range.end())))
         }
     };
     let changes: Vec<_> = values.iter().map(change).collect::<Result<_, _>>()?;
@@ -152,10 +153,11 @@ pub(crate) fn capacity_bytes(served: &ServedNamespace) -> u64 {
 pub(super) fn add_namespace_config(served: &ServedNamespace, pairs: &mut Pairs) {
     let namespace = &served.namespace;
     let options = namespace.options();
-    let nsup_period = match served.expires {
+    let nsup_period = if served.expires {
         // Whole seconds, and not the number that means never.
-        true => options.expiry_period.as_secs().max(1),
-        false => 0,
+        options.expiry_period.as_secs().max(1)
+    } else {
+        0
     };
     let engine = match options.storage {
         Storage::Memory => "memory",

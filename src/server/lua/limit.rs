@@ -70,9 +70,10 @@ impl Limit {
         self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
         let before = self.call_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.check_time()?;
-        match before + bytes > MEMORY_BYTES_MAX {
-            true => self.end(too_large()),
-            false => Ok(()),
+        if before + bytes > MEMORY_BYTES_MAX {
+            self.end(too_large())
+        } else {
+            Ok(())
         }
     }
 

@@ -45,9 +45,10 @@ pub(crate) fn start(
     limit: Option<RateLimit>,
 ) -> std::result::Result<Option<Box<WireQuery>>, u8> {
     let fields = &message.fields;
-    let call = match fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
-        true => Some(FunctionCall::of(fields)?),
-        false => None,
+    let call = if fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
+        Some(FunctionCall::of(fields)?)
+    } else {
+        None
     };
     let in_background = match (&call, fields.get(Field::UdfKind)) {
         (None, _) => false,
@@ -156,13 +157,12 @@ pub(crate) fn start(
     let source = PartitionQuery::new(&served.namespace, set_id, condition, starts, writes);
     let source = source.map_err(parameter)?;
     // Nobody is told of a short query.
-    let job = match short {
-        true => Arc::new(Job::of(facts)),
-        false => {
-            let most = shared.limits.max_done_queries.load(Ordering::Relaxed);
-            let job = shared.jobs.begin(facts, most);
-            job.ok_or(result_code::PARAMETER)?
-        }
+    let job = if short {
+        Arc::new(Job::of(facts))
+    } else {
+        let most = shared.limits.max_done_queries.load(Ordering::Relaxed);
+        let job = shared.jobs.begin(facts, most);
+        job.ok_or(result_code::PARAMETER)?
     };
     Ok(Some(Box::new(WireQuery {
         records: MetRecords {

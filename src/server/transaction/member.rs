@@ -41,9 +41,10 @@ impl RecordRequest<'_> {
     /// Refuses a record that another transaction than `own` has locked.
     pub(crate) fn check_unlocked(&self, own: Option<&Digest>) -> Result<(), CommandRefusal> {
         let transactions = &self.command.served.transactions;
-        match transactions.is_locked(&self.address.digest, own) {
-            true => Err(result_code::MRT_BLOCKED.into()),
-            false => Ok(()),
+        if transactions.is_locked(&self.address.digest, own) {
+            Err(result_code::MRT_BLOCKED.into())
+        } else {
+            Ok(())
         }
     }
 
@@ -167,9 +168,10 @@ impl RecordRequest<'_> {
         // This also ends a transaction that has held the lock past its deadline.
         let is_free = self.check_unlocked(None).is_ok();
         let namespace = &self.command.served.namespace;
-        match is_free && namespace.is_unchanged(&self.address, stamp)? {
-            true => Ok(AnswerHeader::code(result_code::OK)),
-            false => Err(result_code::MRT_VERSION_MISMATCH.into()),
+        if is_free && namespace.is_unchanged(&self.address, stamp)? {
+            Ok(AnswerHeader::code(result_code::OK))
+        } else {
+            Err(result_code::MRT_VERSION_MISMATCH.into())
         }
     }
 

@@ -76,9 +76,10 @@ impl RecordRequest<'_> {
                 }
             }
         }
-        Ok(match commits {
-            true => MonitorWrite::Commit,
-            false => MonitorWrite::Operate(begins),
+        Ok(if commits {
+            MonitorWrite::Commit
+        } else {
+            MonitorWrite::Operate(begins)
         })
     }
 

@@ -243,17 +243,19 @@ impl Panel {
         let (least, most) = values.fold((f64::MAX, 0.0_f64), |(least, most), value| {
             (least.min(value), most.max(value))
         });
-        let (from, to) = match self.decades {
-            true => (
+        let (from, to) = if self.decades {
+            (
                 10_f64.powf(least.max(0.1).log10().floor()),
                 10_f64.powf(most.max(1.0).log10().ceil()),
-            ),
-            false => (0.0, rounded_up(most)),
+            )
+        } else {
+            (0.0, rounded_up(most))
         };
         let up = |value: f64| {
-            let share = match self.decades {
-                true => (value.max(from) / from).log10() / (to / from).log10(),
-                false => value / to,
+            let share = if self.decades {
+                (value.max(from) / from).log10() / (to / from).log10()
+            } else {
+                value / to
             };
             bottom - share * (bottom - top)
         };

@@ -84,9 +84,10 @@ impl Soak {
         let records = DEVICES * device_bytes / BYTES_A_NUMBER / WRITERS;
         let seed = number("--seed", 1.0) as u64;
         let writes_per_s = number("--writes-per-s", 4000.0);
-        let pace = match writes_per_s > 0.0 {
-            true => Duration::from_secs_f64(WRITERS as f64 / writes_per_s),
-            false => Duration::ZERO,
+        let pace = if writes_per_s > 0.0 {
+            Duration::from_secs_f64(WRITERS as f64 / writes_per_s)
+        } else {
+            Duration::ZERO
         };
         Self {
             dir: dir.to_owned(),

@@ -74,9 +74,10 @@ impl Writer {
     }
 
     fn pick(&mut self) -> usize {
-        let of = match self.chance.one_in(HOT_WRITES) {
-            true => self.records.len() as u64 / HOT_SHARE,
-            false => self.records.len() as u64,
+        let of = if self.chance.one_in(HOT_WRITES) {
+            self.records.len() as u64 / HOT_SHARE
+        } else {
+            self.records.len() as u64
         };
         self.chance.below(of) as usize
     }
@@ -130,9 +131,10 @@ impl Writer {
     }
 
     fn put(&mut self, namespace: &Namespace, shared: &Shared, at: usize) -> Outcome {
-        let void_time = match self.chance.one_in(12) {
-            true => now_s() as u32 + 20 + self.chance.below(160) as u32,
-            false => 0,
+        let void_time = if self.chance.one_in(12) {
+            now_s() as u32 + 20 + self.chance.below(160) as u32
+        } else {
+            0
         };
         let expected = Expected {
             seed: self.chance.next(),

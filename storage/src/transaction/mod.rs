@@ -345,9 +345,10 @@ impl Core {
             }
             let looked = self.version_in(&partition, &read.digest, guard);
             drop(partition);
-            return match self.is_same(read.version, looked) {
-                true => Ok(()),
-                false => Err(ConflictCause::Changed),
+            return if self.is_same(read.version, looked) {
+                Ok(())
+            } else {
+                Err(ConflictCause::Changed)
             };
         }
         Err(ConflictCause::Locked)

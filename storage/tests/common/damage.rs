@@ -193,9 +193,10 @@ impl Store {
             0..9 => Damage::InvertedBytes(vec![of(chance)]),
             9..12 => {
                 let first = of(chance);
-                let second = match chance.one_in(3) {
-                    true => of(chance),
-                    false => first + chance.below(60),
+                let second = if chance.one_in(3) {
+                    of(chance)
+                } else {
+                    first + chance.below(60)
                 };
                 let bit = |chance: &mut Chance, at| (at, chance.below(8) as u32);
                 Damage::FlippedBits(vec![bit(chance, first), bit(chance, second)])

@@ -363,9 +363,10 @@ impl Run {
     /// Fails the power and opens a store from the bytes that are left.
     fn crash_once(&mut self) -> Image {
         let seed = self.chance.next();
-        let atomicity = match self.chance.one_in(3) {
-            true => Atomicity::Page4096,
-            false => Atomicity::Sector512,
+        let atomicity = if self.chance.one_in(3) {
+            Atomicity::Page4096
+        } else {
+            Atomicity::Sector512
         };
         let crash = |devices: &[Arc<SimulatedDevice>]| -> Vec<_> {
             IMAGES.fetch_add(1, Ordering::Relaxed);

@@ -76,9 +76,10 @@ fn expected<'a>(
 ) -> Vec<(SystemTime, Value)> {
     let value = |(at, element): &(SystemTime, i64)| (*at, Value::Int(*element));
     let limit = usize::try_from(limit).unwrap();
-    match forth {
-        true => within.take(limit).map(value).collect(),
-        false => within.rev().take(limit).map(value).collect(),
+    if forth {
+        within.take(limit).map(value).collect()
+    } else {
+        within.rev().take(limit).map(value).collect()
     }
 }
 
@@ -109,9 +110,10 @@ fn check(model: &mut Model, said: &TimeShards<spikelet::Set>, call: Call) {
             };
             let page = expected(model.iter().filter(behind), forth, limit);
             let cursor = cursor.map(|(at, element)| (at, Value::Int(element)));
-            let found = match forth {
-                true => said.page_after(cursor.as_ref(), limit),
-                false => said.page_before(cursor.as_ref(), limit),
+            let found = if forth {
+                said.page_after(cursor.as_ref(), limit)
+            } else {
+                said.page_before(cursor.as_ref(), limit)
             };
             assert_eq!(found.unwrap(), page);
         }
@@ -120,9 +122,10 @@ fn check(model: &mut Model, said: &TimeShards<spikelet::Set>, call: Call) {
             let within = model.iter().filter(|(at, _)| (from..=to).contains(at));
             let page = expected(within, forth, limit);
             let range = said.range(from..=to);
-            let found = match forth {
-                true => range.page_after(None, limit),
-                false => range.latest(limit),
+            let found = if forth {
+                range.page_after(None, limit)
+            } else {
+                range.latest(limit)
             };
             assert_eq!(found.unwrap(), page);
         }

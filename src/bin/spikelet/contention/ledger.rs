@@ -35,10 +35,11 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Adds an acknowledged write that has changed something.
     pub(super) fn acknowledge(&mut self, case: &Case, route: HotRoute, id: u64) {
-        let counted = match case.is_of_counters() {
+        let counted = if case.is_of_counters() {
             // Which of its shards has a counter's amount is not known.
-            true => route.whole(),
-            false => route,
+            route.whole()
+        } else {
+            route
         };
         *self.acked.entry(counted).or_default() += 1;
         if case.settings.write == Write::AddUnique {

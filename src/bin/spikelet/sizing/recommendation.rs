@@ -106,9 +106,12 @@ impl Need {
 
 /// Recommends how to shard.
 pub(super) fn recommend(need: &Need) -> Recommendation {
-    let by_size = |size: u64| match need.is_spread_by_size() {
-        true => shards_by_size(size, need.shard_bytes_max),
-        false => 1,
+    let by_size = |size: u64| {
+        if need.is_spread_by_size() {
+            shards_by_size(size, need.shard_bytes_max)
+        } else {
+            1
+        }
     };
     let by_rate = shards_by_rate(need.rate(), WRITES_PER_SECOND);
     let (shards_by_size, p99_by_size) = (by_size(need.total_bytes), by_size(need.bytes_p99));

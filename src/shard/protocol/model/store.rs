@@ -48,9 +48,10 @@ pub(super) const fn companion_key(of: usize, keys: KeyForm, shard: u64) -> Compa
     } else {
         shard
     };
-    match keys.by_bin() {
-        false => (None, shard),
-        true => (Some(of), shard),
+    if keys.by_bin() {
+        (Some(of), shard)
+    } else {
+        (None, shard)
     }
 }
 
