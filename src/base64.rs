@@ -10,11 +10,13 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 }
 
 /// Returns the length of the text of `bytes` bytes.
+#[cfg(feature = "backup")]
 pub(crate) const fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
 /// Appends the text of these bytes.
+#[cfg(feature = "backup")]
 pub(crate) fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
     let at = out.len();
     out.resize(at + encoded_len(bytes.len()), 0);
@@ -28,6 +30,7 @@ pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Appends the bytes of a text; `None` if it is not Base64, and then `out` may have grown.
+#[cfg(feature = "backup")]
 pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     STANDARD.decode_vec(text, out).ok()
 }
@@ -51,6 +54,7 @@ mod tests {
         ];
         for (bytes, text) in table {
             assert_eq!(encode(bytes.as_bytes()), text);
+            #[cfg(feature = "backup")]
             assert_eq!(encoded_len(bytes.len()), text.len());
             assert_eq!(
                 decode(text.as_bytes()).as_deref(),
