@@ -96,6 +96,7 @@ impl FileDevice {
             let _ = device.file.set_len(0);
             DeviceError::io(&device.path, "sync")(error)
         })?;
+        // The sync of the file keeps its content, and not its name.
         sync_directory(path).map_err(DeviceError::io(&device.path, "sync the directory of"))?;
         Ok(device)
     }

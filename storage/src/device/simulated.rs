@@ -203,6 +203,7 @@ impl SimulatedDevice {
     fn crashed(&self, now: &Disk, seed: u64, atomicity: Atomicity) -> Result<Self, DeviceError> {
         let mut coin = Coin::new(seed);
         let mut disk = now.clone();
+        // First: of a stranded page no later write survives either.
         disk.remount();
         for page in std::mem::take(&mut disk.released) {
             if coin.toss() {
@@ -465,6 +466,7 @@ unsafe impl Device for SimulatedDevice {
         };
         let mut end = offset + wanted;
         if wanted < len {
+            // A disk writes no part of a sector.
             end = offset.max(end / SECTOR_BYTES * SECTOR_BYTES);
         }
         let wanted = end - offset;
@@ -473,6 +475,7 @@ unsafe impl Device for SimulatedDevice {
                 continue;
             }
             if disk.room() == 0 {
+                // As a file system does: the pages before are stored.
                 end = offset.max(page * PAGE_BYTES);
                 break;
             }
@@ -511,6 +514,8 @@ unsafe impl Device for SimulatedDevice {
         disk.counts.syncs += 1;
         let mut chance = disk.chance.clone();
         if chance.toss() {
+            // A kernel writes the staging file when it likes; a sync of the device does not cover
+            // it.
             self.write_some_staging(&mut disk, &mut chance);
         }
         disk.chance = chance;

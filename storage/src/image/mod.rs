@@ -137,6 +137,7 @@ impl Image {
     /// Changes the content, unless a thread looks at it (false). For the owner of the record's
     /// lock.
     pub(crate) fn edit(&self, change: impl FnOnce(&mut ImageContent)) -> bool {
+        // No wait for readers, which may be slow: the caller makes another image instead.
         if self
             .state
             .compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed)

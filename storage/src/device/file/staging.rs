@@ -61,6 +61,7 @@ impl FileStaging {
             return Ok(None);
         }
         if metadata.len() < STAGING_BYTES {
+            // A hole: the disk space comes with `reserve`.
             file.set_len(STAGING_BYTES)
                 .map_err(refused(&name, "extend", 0, STAGING_BYTES))?;
         }
@@ -130,6 +131,7 @@ impl FileStaging {
         let (Some(file), 1..) = (&self.file, len) else {
             return Ok(());
         };
+        // Before the pages are touched: one without space would end the process.
         allocate(file, offset, len).map_err(refused(
             &self.path,
             "reserve space of",
