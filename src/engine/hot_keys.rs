@@ -136,6 +136,7 @@ impl HotKeys {
                 }));
         }
         for table in &self.tables {
+            // The first table gets all of it: a key counts by its sum over them.
             *table.lock() = std::mem::take(&mut start);
         }
     }

@@ -153,6 +153,7 @@ fn in_groups<'i, I>(
                 apart
             }
             Err(Error::TransactionLimit { .. }) if group.len() > 1 => {
+                // For the groups behind it, too, which would meet the same limit.
                 at_once = group.len() / 2;
                 continue;
             }
@@ -425,6 +426,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
                 added = behind.saturating_sub(before).unsigned_abs();
                 operation += 1;
             }
+            // An edge counts where it begins, so not twice.
             if end.side == 0 {
                 new += added;
             }

@@ -212,6 +212,8 @@ impl<'g> Deletion<'g> {
             match deleted {
                 Err(Error::TransactionLimit { .. }) if !chain.is_empty() => {
                     let links = chain.into_iter().skip(1);
+                    // The parts between are no steps of their own: they say by which way the last
+                    // one goes with this one, which another writer may cut before its turn comes.
                     let last = links.fold(at, |of, record| steps.push(record, of));
                     steps.open.push(last);
                 }
@@ -300,6 +302,8 @@ impl<'g> Deletion<'g> {
                             Ok(StepDone::Left(known))
                         };
                     }
+                    // An edge back to the record itself must not delete it here, as an end without
+                    // edges: its own step does.
                     together.done.insert(record.clone());
                     together.remove_edge(&role, edge)?;
                     edge.remove_from_own(&role, transaction)?;
@@ -461,6 +465,7 @@ impl<'a, 't> Together<'a, 't> {
             return Ok(self.edges_left < before);
         }
         let mut policy = given.cloned().unwrap_or_default().of_detached();
+        // Both were asked before the first edge went: since then the edges have changed the record.
         (policy.filter, policy.generation) = (None, GenerationPolicy::None);
         // A policy that replaces takes no operation on the old bins.
         policy.record_exists_action = RecordExistsAction::Update;
@@ -469,6 +474,7 @@ impl<'a, 't> Together<'a, 't> {
     }
 
     fn remove_edges(&mut self, role: &RelationRole<'_>) -> Result<()> {
+        // One more than may go is the sign of too many: all of them need not be counted.
         let edges = role.some_edges(self.transaction, self.edges_left + 1)?;
         self.edges_left =
             self.edges_left
@@ -485,6 +491,8 @@ impl<'a, 't> Together<'a, 't> {
             .own()
             .map(|own| own.at(self.transaction, &role.record.key));
         match own {
+            // The delete of the record would leave its shards behind: they are records of their
+            // own.
             Some(own) if own.is_sharded()? => own.delete(),
             _ => self.leave(role),
         }

@@ -237,6 +237,8 @@ impl<S: RecordStore> Links<S> {
             if let Some((_, back)) = pairs.find(|(known, _)| **known == *tag)
                 && self.back_of(tag) != Some(back)
             {
+                // Without the link back, a delete of the record that the link leads to would not
+                // find it.
                 return Err(known.other_reciprocal(tag, back));
             }
         }
@@ -250,6 +252,7 @@ impl<S: RecordStore> Links<S> {
         for set in written.into_iter().flatten() {
             if !sets.iter().any(|known| **known == *set) {
                 sets.push(set.into());
+                // A declaration that was found before is one without this set.
                 self.declared.forget();
             }
         }

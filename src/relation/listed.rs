@@ -195,9 +195,11 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
     /// [`ListedRecords::put`] step by step.
     fn put_in_order(&self, owner: &Key<'_>, key: &Key<'_>, bins: &Bins) -> Result<bool> {
         let records = self.store.records(&self.set)?;
+        // Before the record names the new owner: after that nothing leads to the old list.
         let former = self.other_owner(owner, key)?;
         let is_new = self.list(owner).add(key, &Value::Nil)?;
         records.operate_on(&replacing(), key, &puts(bins))?;
+        // A delete of the old record may have taken the key off the list since it was added.
         self.list_again(owner, key)?;
         if let Some(former) = &former {
             self.unlist(former, key)?;

@@ -264,6 +264,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.ensure_declared()?;
         let (place, former) = (&self.current, self.former.as_ref());
         self.check_bins(bins)?;
+        // Before the put: where both layouts name the parent in one bin, the record names the new
+        // one afterwards.
         let other = former.map(|former| {
             let other = self.children(former).listed().other_owner(parent, child);
             self.named(former, other)
@@ -337,6 +339,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let (parent, child) = (parent.into(), child.into());
         let mut removed = false;
         for place in self.places() {
+            // The former place first: a move that comes in between has put the child where the next
+            // look is.
             removed |= self.named(place, self.children(place).remove(&parent, &child))?;
         }
         Ok(removed)
@@ -372,6 +376,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let next = match next {
             Some(next) if is_former => Some(format!("f{next}")),
             Some(next) => Some(format!("c{next}")),
+            // An index that finds all children of the move has shown the moved ones, too.
             None if is_former && self.has_all().is_none() => {
                 match limit.saturating_sub(children.len()) {
                     0 => Some("c".to_owned()),
@@ -458,6 +463,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             }
             progress.records += 1;
         }
+        // Only after the last one: this lets in handles that do not look in the former place.
         self.declare_moved(former).map(|()| true)
     }
 
@@ -483,6 +489,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             if next.is_none() {
                 return Ok(ControlFlow::Continue(()));
             }
+            // A key, or a cursor of the index: children that `each` takes away do not shift it.
             token = next;
         }
     }

@@ -87,6 +87,8 @@ impl<R: RecordSet> Handle<R> {
         let collection = self.executor.collection;
         let mut transitions = 0;
         loop {
+            // Before the look at the root: where that is lost behind the look, the next call must
+            // look again.
             let lost_roots = self.records.lost_roots();
             let machine = ElementWrite::new(hash, act.clone(), self.remembered(), token());
             match self.run(machine) {

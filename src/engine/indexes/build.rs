@@ -95,6 +95,7 @@ impl IndexBuild {
         };
         match self.wait() {
             Err(Error::Forbidden(_)) => Ok(()),
+            // A failed build drops the index as well, which is all that was asked for.
             Err(error) if index.is_some_and(is_kept) => Err(error),
             _ => Ok(()),
         }
@@ -184,6 +185,8 @@ impl NamespaceCore {
     /// Adds the entries of a partition's records, each of them locked.
     pub(super) fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
         let digests = if GUARDS.keep(IndexRule::LockedAreBuilt) {
+            // A writer of a new record may have looked for indexes before this one was there, and
+            // the partition has no digest of the record before its version is published.
             self.storage.digests_and_locked(partition)
         } else {
             self.digests_in(partition, |_| true, None, |_| {})

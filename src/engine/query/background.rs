@@ -305,6 +305,8 @@ impl Query {
         let after = after.map(place_of);
         let mut lowest = BinaryHeap::new();
         let mut query = self.clone();
+        // An index has its records in the order of values: all are gone through, and the lowest
+        // digests kept.
         let is_in_order = !matches!(self.source, QuerySource::Index(_));
         if let (true, Some((_, digest))) = (is_in_order, after) {
             query = query.after(&Cursor::new(&self.identity(), digest.as_bytes()));
@@ -409,6 +411,7 @@ impl Worker {
             yields: false,
         };
         let mut scratch = Scratch::take();
+        // It must exist: one that is deleted after the look at it is not made anew.
         let written = core.write(
             &mut scratch,
             &target,

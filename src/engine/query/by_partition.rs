@@ -120,6 +120,7 @@ impl PartitionQuery {
                 next: 0,
                 current: Vec::new(),
             },
+            // In the order of values, a record would come again after a write that raises its value.
             Some(_) if writes => PartitionSource::Places {
                 last: None,
                 current: Vec::new(),

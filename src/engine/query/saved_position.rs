@@ -16,6 +16,7 @@ impl NamespaceCore {
     }
 
     pub(super) fn save_background(&self, name: &str, job: &str, after: Digest) -> Result<()> {
+        // An entry of the log, behind the writes up to this record: no crash keeps it without them.
         let saved = base64::encode(after.as_bytes()) + job;
         self.change_catalog(|catalog| {
             catalog.background.insert(name.into(), saved);

@@ -273,6 +273,7 @@ impl Set {
             let deleted = namespace.delete(&target, policy);
             match deleted.map_err(|refused| refused.error) {
                 Err(Error::NotFound { .. }) => Ok(None),
+                // The edges lead to other records: that takes a transaction.
                 Err(Error::HasEdges { .. }) => self.delete_edges(policy, &key),
                 deleted => deleted.map(Some).map_err(|error| self.about(&key, error)),
             }

@@ -143,6 +143,7 @@ impl TransactionRun {
     ) -> std::result::Result<R, E> {
         let written = {
             let state = self.state.borrow();
+            // The closure has passed over it: more reads would be of another moment than the first.
             if let Some(conflict) = &state.conflict {
                 return Err(conflict.clone().into_error(1).into());
             }
@@ -410,6 +411,8 @@ impl TransactionRun {
             return Ok(None);
         }
         let published = self.core.publish_group(locked, acknowledge);
+        // After a failure, too, which may leave the group written: handles look once too often at
+        // worst.
         (0..state.lost_roots).for_each(|_| self.core.note_lost_root(true));
         published.map_err(|error| match error {
             // Another writer has the record of a unique key.

@@ -178,6 +178,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
             }
             if let Some(bin) = to.parent_bin_of_child() {
                 let is_same = self.parent_bin_of_child() == Some(bin);
+                // A listed child may name no parent yet. One that does keeps the parent that its
+                // last writer gave it.
                 let only = is_same.then(|| not(bin_exists(bin)));
                 new.name_parent(child, operations::put(bin, element_of(parent)), only)?;
             }
@@ -248,6 +250,8 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
             .expiration(Expiration::DontUpdate)
             .of_relation();
         if records.may_bring_back(&keep) {
+            // A child that was closed to be deleted is still a record, and must not be written to
+            // again.
             let is_there = not(bin_exists(REMOVED));
             only = Some(only.map_or(is_there.clone(), |only| and([only, is_there])));
         }
