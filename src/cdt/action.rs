@@ -353,6 +353,7 @@ impl<'a> Action<'a> {
                 Self::Put {
                     items,
                     flags: fixed.unwrap_or(MapWriteFlags::from_bits_truncate(given as u32)),
+                    // An update of entries that exist creates no map, even with flags for a new one.
                     create: (fixed != Some(MapWriteFlags::UPDATE_ONLY)).then_some(create),
                 }
             }

@@ -208,6 +208,7 @@ impl<'a> ContextLevel<'a> {
                 ItemSplice::new(gap, Cow::Owned(child), 1)
             }
             (_, NewChildPlace::Padded(gap)) => {
+                // 0xc0: nil in MessagePack.
                 let mut padded = vec![0xc0; *gap as usize];
                 padded.extend_from_slice(&child);
                 ItemSplice::new(view.end(), Cow::Owned(padded), gap + 1)

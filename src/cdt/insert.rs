@@ -119,6 +119,7 @@ fn moved<'a>(
     } else {
         let insertion = ItemSplice::new(elements.gap(at), value, 1);
         let removal = ItemSplice::remove(element);
+        // An edit takes its splices in the order of their places.
         if at < element.at {
             smallvec![insertion, removal]
         } else {
@@ -187,6 +188,7 @@ fn add<'a>(
             values.map(|value| Cow::Owned(value.to_vec())).collect()
         }
     };
+    // Rising items do not repeat one another: one pass finds their places, and the ones that exist.
     if unique && view.is_ordered_list() && is_rising(&values) {
         let (splices, exists) = in_order(&view, values, unique)?;
         if exists && !flags.contains(ListWriteFlags::NO_FAIL | ListWriteFlags::DO_PARTIAL) {
@@ -290,11 +292,13 @@ fn put_at<'a>(
         Some(at) if at < view.count => ItemSplice::new(view.segment(at, 0)?, elements, count),
         Some(at) if at > view.count => {
             let gap = at - view.count;
+            // Each nil takes a byte: refused before any memory is taken for them.
             if gap as usize > MAX_COLLECTION_BYTES {
                 return Err(CallError::TooBig {
                     bytes: u64::from(gap),
                 });
             }
+            // 0xc0: nil in MessagePack.
             let mut padded = vec![0xc0; gap as usize];
             padded.extend_from_slice(&elements);
             ItemSplice::new(view.end(), Cow::Owned(padded), gap + count)

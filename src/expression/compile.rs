@@ -131,6 +131,7 @@ impl<'e> Compiler<'e> {
             normal.clear();
             normalize_element(bytes, EncodePurpose::Lookup, &mut normal)
                 .map_err(|error| error.to_string())?;
+            // With wildcard or infinity it serves lookups, and must not be stored.
             self.holds_lookups = true;
         }
         let incomparable = holds_unordered_map(&normal);
