@@ -1,19 +1,7 @@
-//! An entry of the log: a fixed header, then the body. See `docs/format.md` for the drawing.
+//! An entry of the log: a fixed header, then the body (`docs/format.md`).
 //!
-//! ```text
-//!  0 u32  head check   xxh3_64(bytes 4..56), seeded with the place (see `EntryPlace`), low 32 bits
-//!  4 u32  body check   xxh3_64(body), seeded with the log sequence number, low 32 bits
-//!  8 u64  log sequence number (48 bits) | generation (16 bits)
-//! 16 u64  last-update time, ms since 2010 (40 bits) | body length in bytes (24 bits)
-//! 24 [20] digest
-//! 44 u32  void-time, s since 2010, 0 = never; of a void entry, how many numbers it stands for
-//! 48 u32  span in 16-byte units (20 bits) | kind (4 bits) | flags (8 bits)
-//! 52 u16  set id, 0 = none
-//! 54 u16  zero
-//! 56      body: [varint key length, key if KEYED] payload
-//! ```
-//! All integers are little-endian. The head check is written last, so a header that a killed
-//! process left behind always has its whole body.
+//! The head check is written last, so a header that a killed process left behind always has its
+//! whole body.
 
 use crate::bytes::{Varint, chunk, take, take_varint};
 use crate::digest::Digest;

@@ -1,13 +1,7 @@
 //! The sets of a namespace: names, numbers, counts, and truncations.
 //!
-//! Stored as one metadata entry of the log, written anew at each change:
-//! ```text
-//! u8 version (4) | truncation of the namespace | truncation of records without a set
-//! u16 sets | per set, from number 1: u8 name length, name, truncation
-//! u32 length, catalog: what the program that uses the namespace keeps there
-//! feed: what is kept for those who follow the changes, see `sets/feed.rs`
-//! truncation: u64 all below this log sequence number | u64 below this number those last updated before | u64 this time (ms)
-//! ```
+//! Stored as one metadata entry of the log, written anew at each change (`docs/format.md`).
+//!
 //! A truncation is a point in the log: a later write is never hidden, at any time of the clock.
 
 pub(crate) mod feed;

@@ -1,32 +1,11 @@
 //! The header of a device: its identity (written once) and how far the namespace is safe
 //! (rewritten).
 //!
-//! ```text
-//!    0  magic "SPIKELET"           40  u8  key hash          4096  a copy of the state
-//!    8  u32 format version         41  u8  device index      8192  the other copy
-//!   12  u32 block size             42  u8  device count
-//!   16  u64 device id              43  u8  namespace length  the rest of 64 KiB is zero
-//!   24  u64 maximum size           44  namespace, zero padded
-//!   32  u64 creation, unix ms      75  zero                     12288  a copy of the static header
-//!                                 120  u64 checksum of 8..120
+//! `docs/format.md` has the layout, as of all parts of the files.
 //!
-//! state, the same on every device of the namespace
-//!    0  u64 checksum of the rest
-//!    8  u64 sequence
-//!   16  u64 durable log sequence number
-//!   24  u64 snapshot of the clean close, or 0
-//!   32  u64 next block sequence number
-//!   40  u8  1 if a sync has failed since
-//!   41  u8  count of the devices that follow, at most 15
-//!   42  u16 count of the extents that follow them, at most 65
-//!   44  u32 zero
-//!   48  each device: u64 length that is safe, u64 boot, u32 used blocks, u32 zero
-//!       each extent: u32 block, u32 durable units of 16 bytes, u64 incarnation, u32 entries, u8 device, 3 x u8 zero
-//! ```
-//! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
-//! static header are the same in every version, so a damaged version number is distinguished from a
-//! newer one. The copies of the state are written in turn, each on a page of its own: a torn write
-//! leaves the other.
+//! The places of magic, version and checksum of the static header are the same in every version, so
+//! a damaged version number is distinguished from a newer one. The copies of the state are written
+//! in turn, each on a page of its own: a torn write leaves the other.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;

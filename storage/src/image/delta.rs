@@ -1,12 +1,6 @@
-//! Deltas: the bytes by which a version of a record differs from the version before.
+//! Deltas: the bytes by which a version of a record differs from the version before
+//! (`docs/format.md`).
 //!
-//! ```text
-//! 0 u64  location of the version before (39 bits)
-//! 8 u64  log sequence number of the version before
-//! 16     splices, from the front of the body to its end:
-//!        varint bytes kept since the last splice, varint bytes removed, varint bytes inserted x 2 + raised, the bytes;
-//!        if raised is 1: varint numbers that follow in what is kept, u8 bytes of each, u32 by how much each has grown
-//! ```
 //! Raised numbers are little-endian and wrap around: the offsets behind an element that came or
 //! went all differ by its length.
 //!

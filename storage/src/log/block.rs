@@ -1,22 +1,6 @@
 //! Blocks: parts of a device of one size, append-only within one life (incarnation),
-//! self-describing.
+//! self-describing (`docs/format.md`).
 //!
-//! ```text
-//!    0 [4]  "SPK2"
-//!    4 u32  number of the block in its device
-//!    8 u64  incarnation; 0 = free
-//!   16 u64  device id
-//!   24 u64  sequence: rises with every block that the namespace opens or frees
-//!   32 u32  where an opening has ended the block, in 16-byte units from its start; 0 = it has not
-//!   36 u32  how many entries lie before that
-//!   40 u64  the highest number that they can have
-//!   48 u64  1: cleaning fills the block, with copies of entries; 0: writers do
-//!   56 u64  xxh3_64 of bytes 0..56
-//!  512 [64] mirror of the header of the block before this one (of the last block, in block 0)
-//! 1024      entries, one after the other
-//!  ...      a filler up to the directory, once the block is closed
-//!           directory, from the end of the block downwards (see `directory`)
-//! ```
 //! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the
 //! mirror.
 

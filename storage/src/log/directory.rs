@@ -3,16 +3,8 @@
 //! It grows from the end of the block downwards, a sector of 512 bytes after the other, and is
 //! written with every flush. It is read only after damage: it names the records of entries that can
 //! no longer be read, so that exactly these records answer with an error, and no older version of
-//! them is taken for the present one.
+//! them is taken for the present one. `docs/format.md` has its layout.
 //!
-//! ```text
-//! sector k lies at the size of the block - 512 * (k + 1)
-//!   0 u64  xxh3_64 of bytes 8..512, seeded with the place of the sector
-//!   8 u16  number of lines, 1..=41
-//!  10 u16  k
-//!  12 u32  where the entry of the first line lies, in 16-byte units from the start of the block
-//!  16      lines of 12 bytes: u64 log sequence number (48 bits) | kind (4 bits) | 12 bits of the identity, u32 the other 24 bits
-//! ```
 //! The identity of a record is its partition and its tag.
 
 use crate::bytes::{put, take};

@@ -2,17 +2,8 @@
 //!
 //! Each lane has a buffer in memory that outlives the process (a shared mapping of a file beside
 //! the device). Entries are stored there before they are published, so a killed process loses
-//! nothing; a full buffer goes to its block by one write.
+//! nothing; a full buffer goes to its block by one write. `docs/format.md` has the layout.
 //!
-//! ```text
-//! lane n at 260 KiB * n
-//!    0   tenancy (64 bytes)       whose entries lie in the buffer; the two copies are written in turn
-//!  512   tenancy, the other copy
-//! 4096   buffer, 64 to 256 KiB
-//!
-//! tenancy:  0 "SPKT", u32 device | 8 u64 number | 16 u64 block | 24 u64 incarnation | 32 u64 offset of the buffer's first
-//!           byte in the block | 40 u64 device id | 48 zero | 56 u64 xxh3_64 of bytes 0..56
-//! ```
 //! **Which copy counts?** The block's, always; behind its last entry, the buffer that continues it
 //! without a gap. Every entry's check is seeded with device, incarnation and offset, and an offset
 //! is written once in each life of a block: bytes of an earlier tenancy never pass for entries of

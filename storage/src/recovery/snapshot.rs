@@ -1,16 +1,5 @@
-//! The index snapshot of a clean close: a file beside the devices, good for one opening.
-//!
-//! ```text
-//! "SPKX" | u32 version (2) | u64 id | u64 last log sequence number | u64 durable log sequence number
-//! u64 next block sequence | u64 requested, appended, moved bytes
-//! u32 metadata length, metadata | u32 n, n * place | u32 length, notes of the observer
-//! u32 blocks in use, each (u8 device, u32 block, u64 incarnation, u64 sequence, u32 filled units, 2 * u64 where an
-//!   opening has ended it, u8 1: cleaning has filled it)
-//! u32 chains of deltas, each (digest, u16 entries, each (u64 location, u32 units))
-//! u32 partitions that hold something, each (u32 number, u32 n, n * (u64 head, u64 tail))
-//! u64 xxh3_64 of everything before
-//! place: u64 location, u32 units, u64 log sequence number
-//! ```
+//! The index snapshot of a clean close: a file beside the devices, good for one opening
+//! (`docs/format.md`).
 
 use crate::bytes::slice;
 use crate::core::Core;

@@ -1,10 +1,4 @@
-//! The part of the metadata that serves followers of changes.
-//!
-//! ```text
-//! u64 changes up to this log sequence number may be lost
-//! u16 sets, each: u16 number | u64 changes above this log sequence number can be followed
-//! u16 truncations, oldest first, each: u64 log sequence number | u16 set, 65535 = all | u64 time (ms), 0 = none
-//! ```
+//! The part of the metadata that serves followers of changes (`docs/format.md`).
 
 use crate::reader::FieldReader;
 
