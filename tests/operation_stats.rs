@@ -98,7 +98,7 @@ fn errors_are_counted_by_code_and_what_a_read_does_not_find_is_none() {
     assert!(users.operate("alice", &[add("age", "x")]).is_err());
     assert!(
         store
-            .transaction(|tx| tx.set("users")?.touch(&WritePolicy::default(), "nobody"))
+            .transaction(|tx| tx.set("users")?.touch("nobody"))
             .is_err()
     );
     assert_eq!(stats(&store).errors, [(2, 1), (3, 3), (12, 1)]);

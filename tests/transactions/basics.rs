@@ -212,7 +212,7 @@ fn structs_updates_and_operations_work_inside() {
             })?;
             let result = accounts.operate("bob", &[get_bin("n")])?;
             assert_eq!(result.bin("n"), Some(&6.into()));
-            accounts.touch(&WritePolicy::default(), "bob")
+            accounts.touch("bob")
         })
         .unwrap();
     assert_eq!(

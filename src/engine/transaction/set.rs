@@ -192,11 +192,19 @@ impl<'t> TransactionSet<'t> {
             .map(drop)
     }
 
-    /// Gives a record a new time to live and a new generation. As [`Set::touch_with`].
+    /// Gives a record a new time to live and a new generation. As [`Set::touch`].
     ///
     /// # Errors
     /// As for [`Set::touch`] and [`TransactionSet::put`].
-    pub fn touch<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<()> {
+    pub fn touch<'k>(&self, key: impl Into<Key<'k>>) -> Result<()> {
+        self.touch_with(&DEFAULT_WRITE, key)
+    }
+
+    /// [`TransactionSet::touch`] by a policy. As [`Set::touch_with`].
+    ///
+    /// # Errors
+    /// As for [`Set::touch`] and [`TransactionSet::put`].
+    pub fn touch_with<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<()> {
         self.operate_with(policy, key, &[operations::touch()])
             .map(drop)
     }
