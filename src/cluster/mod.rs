@@ -23,16 +23,13 @@
 //!
 //! # What differs from the embedded store
 //!
+//! `docs/from-aerospike.md` has the list, and all cases of deletes that come back. The most important
+//! ones:
+//!
 //! - A write is sent once. Where its answer is lost, the error says that it is in doubt
 //!   ([`Error::in_doubt`](crate::Error::in_doubt)); a write that was certainly not applied and may
-//!   succeed later is [`Error::is_retryable`](crate::Error::is_retryable). The error of a
-//!   generation does not have the one found, nor `KEY_BUSY` the number of waiting writers.
-//! - No write has an [`Lsn`](crate::Lsn), no call says how many writers it queued behind, and
-//!   contended records are not counted. Sharding by contention goes by refusals alone.
-//! - [`OperateResult::record_bytes`](crate::OperateResult::record_bytes) is what the server's
-//!   expression `record_size` says within the same call, from version 7.0 on; 0 where the record is
-//!   replaced or deleted, and from an [`AsyncSet`]. A server may give the size before the call's
-//!   own writes.
+//!   succeed later is [`Error::is_retryable`](crate::Error::is_retryable).
+//! - No write has an [`Lsn`](crate::Lsn), and no call says how many writers it queued behind.
 //! - Deletes are durable only where
 //!   [`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete) says so, and the
 //!   Enterprise Edition alone has such deletes. Without them a server that restarts may have
@@ -40,9 +37,7 @@
 //!   deleted (an unsharded list that its handle deleted, a child of a relation) is back. Pages pass
 //!   over it, unless it is a child by reference, and `verify` repairs edges that a kill left at one
 //!   end. A transition that ends with deletes is refused before it begins where the server refuses
-//!   the deletes. `docs/from-aerospike.md` has the cases one by one.
-//! - No persisted index of a list or map is asked for under any policy: servers in memory have died
-//!   of it.
+//!   the deletes.
 //! - The server knows nothing of shards: it does not protect roots and companions against other
 //!   writers. [`WritePolicy::acknowledge`](crate::WritePolicy::acknowledge) has no effect.
 //! - [`RecordSet::now_ms`](crate::RecordSet::now_ms) is the clock of this machine.

@@ -5,6 +5,7 @@
 //! to one stripe, so that threads do not fight over a cache line. Asking the clock costs more than
 //! a count: reads and writes of single records are timed once in 16, everything else always.
 
+use std::borrow::Borrow;
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use spikelet_storage::{Attempt, Stats};
 
 use super::latency::{Latencies, LatencyHistogram};
-use crate::{Error, Result};
+use crate::Error;
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -180,14 +181,14 @@ impl Activity {
 
     /// Runs an operation.
     #[inline]
-    pub(super) fn track<R>(
+    pub(super) fn track<R, E: Borrow<Error>>(
         &self,
         kind: OperationKind,
-        run: impl FnOnce() -> Result<R>,
-    ) -> Result<R> {
+        run: impl FnOnce() -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
         let began = self.begin(kind);
         let done = run();
-        self.end(kind, began, done.as_ref().err());
+        self.end(kind, began, done.as_ref().err().map(E::borrow));
         done
     }
 

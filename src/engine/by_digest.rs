@@ -245,7 +245,7 @@ impl Namespace {
                 .and_then(|()| read(&record))
                 .map_err(WriteRefusal::having_found(found))
         };
-        let result = self.tracked_as(OperationKind::Read, || {
+        let result = self.core.activity.track(OperationKind::Read, || {
             let found = core.storage.get(&address.digest, read)?;
             found.unwrap_or(Err(Error::not_found().into()))
         });
@@ -286,7 +286,7 @@ impl Namespace {
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         let set_id = self.set_to_write(address.set, policy, operations)?;
         let target = address.target(set_id);
-        self.tracked_as(OperationKind::Write, || {
+        self.core.activity.track(OperationKind::Write, || {
             let must_exist = operations.must_exist();
             let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
                 EditOutcome::of_operations(operations, (old, facts), body, results)
@@ -315,7 +315,7 @@ impl Namespace {
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
         let target = address.target(self.set_number(address.set));
-        self.tracked_as(OperationKind::Write, || {
+        self.core.activity.track(OperationKind::Write, || {
             match self.core.delete(&target, policy) {
                 Err(refused) if refused.has_edges() => {
                     self.delete_edges_of(&address.digest, address.filter, policy)?;
@@ -324,19 +324,6 @@ impl Namespace {
                 deleted => deleted.map(drop),
             }
         })
-    }
-
-    fn tracked_as<R>(
-        &self,
-        kind: OperationKind,
-        run: impl FnOnce() -> std::result::Result<R, WriteRefusal>,
-    ) -> std::result::Result<R, WriteRefusal> {
-        let activity = &self.core.activity;
-        let began = activity.begin(kind);
-        let done = run();
-        let error = done.as_ref().err().map(|refused| &refused.error);
-        activity.end(kind, began, error);
-        done
     }
 
     /// All secondary indexes, in the order in which they were declared.

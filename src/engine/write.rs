@@ -9,6 +9,7 @@
 //! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
 //! decides.
 
+use std::borrow::Borrow;
 use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
@@ -205,6 +206,12 @@ pub(crate) struct WriteRefusal {
         expect(dead_code, reason = "told to wire clients only")
     )]
     pub(crate) stamp: Option<NonZeroU64>,
+}
+
+impl Borrow<Error> for WriteRefusal {
+    fn borrow(&self) -> &Error {
+        &self.error
+    }
 }
 
 impl<E: Into<Error>> From<E> for WriteRefusal {

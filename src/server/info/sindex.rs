@@ -1,6 +1,6 @@
 //! Secondary indexes: declared, listed, forgotten.
 
-use spikelet_storage::PARTITIONS;
+use spikelet_storage::{NAMESPACE_BYTES_MAX, PARTITIONS};
 
 use super::{Ask, InfoAnswer, InfoError};
 use crate::Error;
@@ -18,9 +18,6 @@ use crate::server::served::ServedNamespace;
 /// The longest name of an index.
 const NAME_BYTES_MAX: usize = 63;
 
-/// The longest name of a namespace.
-const NAMESPACE_BYTES_MAX: usize = 31;
-
 /// The longest path or expression in base64.
 const BASE64_BYTES_MAX: usize = 16 << 10;
 
@@ -37,7 +34,7 @@ pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
         return Err(InfoError::parameter("indexname: at most 63 bytes"));
     }
     if namespace.len() > NAMESPACE_BYTES_MAX {
-        let text = format!("namespace {namespace}: at most 31 bytes");
+        let text = format!("namespace {namespace}: at most {NAMESPACE_BYTES_MAX} bytes");
         return Err(InfoError::new(result_code::NAMESPACE, text));
     }
     let set = ask.parameter(&["set"]).unwrap_or_default();

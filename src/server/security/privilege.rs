@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
+use spikelet_storage::NAMESPACE_BYTES_MAX;
 
 use crate::record::MAX_SET_NAME_BYTES;
 use crate::server::bytes::UnreadBytes;
@@ -39,9 +40,6 @@ const READ_WRITE: Permissions = Permissions::READ.union(Permissions::WRITE);
 /// Privileges with codes below this one count everywhere; others may be limited to a namespace or
 /// set.
 const FIRST_SCOPED: u8 = 10;
-
-/// The longest name of a namespace.
-const NAMESPACE_BYTES_MAX: usize = 31;
 
 /// All privileges: code, name, and requests that they allow. Each is a role of its name, too.
 const PRIVILEGES: [(u8, &str, Permissions); 10] = [
