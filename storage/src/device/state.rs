@@ -139,6 +139,7 @@ impl DeviceState {
             durable_lsn: reader.u64()?,
             clean_close: reader.u64()?,
             next_block: reader.u64()?,
+            // Its byte alone: the counts, read before, share the number with it.
             sync_failed: reader.u64()? as u8 != 0,
             ..Self::default()
         };
