@@ -283,6 +283,8 @@ impl NamespaceCore {
         };
         let removed = self.storage.truncate(what, before_ms)?;
         self.put_declarations(left)?;
+        // Behind the removal: entries of records that are gone do no harm meanwhile, since a query
+        // looks at the record.
         self.clean_indexes(what);
         self.read_declarations();
         Ok(removed)

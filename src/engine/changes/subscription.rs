@@ -210,6 +210,7 @@ impl Consumer {
         let core = Arc::clone(&self.stream.core);
         let position = core.position_at(start)?;
         let options = self.stream.options.clone();
+        // Before the position is stored: this refuses sets of which no changes are kept any more.
         let stream = ChangeStream::new(&core, position, options, self.holder.1)?;
         self.acknowledge(position)?;
         self.stream = stream;
@@ -230,6 +231,7 @@ impl Consumer {
     fn note_passed_over(&mut self) -> Result<()> {
         let position = self.stream.read_to();
         let passed = position.get().saturating_sub(self.acknowledged.get());
+        // A batch that was shown, and is not acknowledged, must come again after a crash.
         if self.acknowledged >= self.shown && passed >= PASSED_OVER {
             self.acknowledge(position)?;
         }
@@ -251,6 +253,7 @@ impl Consumer {
             Ok(())
         })?;
         drop(consumed);
+        // Only once the position is in the log: changes that are given up do not come back.
         core.note_needed();
         self.acknowledged = position;
         Ok(())

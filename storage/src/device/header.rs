@@ -343,7 +343,7 @@ pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), D
 pub(super) fn boot_id() -> u64 {
     static BOOT: OnceLock<u64> = OnceLock::new();
     *BOOT.get_or_init(|| {
-        // 0 stands for an unknown boot, which is like no other.
+        // 0 is an unknown boot, which is like no other.
         std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| xxh3_64(&id).max(1))
     })
 }
