@@ -352,3 +352,66 @@ fn a_write_that_failed_behind_its_last_byte_is_not_there_after_a_kill() {
     }
     assert!(refused > 50, "{refused}");
 }
+
+/// The disk refuses a group, and the zeros over the part that it took, too: the write is in doubt,
+/// and the namespace takes no other one. Else entries that are staged behind would be lost.
+#[test]
+fn a_write_that_failed_and_cannot_be_erased_is_in_doubt() {
+    let large = vec![0; 100 << 10];
+    let mut in_doubt = 0;
+    for (seed, is_staged) in (0..12).flat_map(|seed| [(seed, true), (seed, false)]) {
+        for moment in 1..6 {
+            let header = spikelet_storage::Header {
+                device_id: seed + 1,
+                ..common::header(0, 1, BLOCKS)
+            };
+            let device = if is_staged {
+                SimulatedDevice::new(&header)
+            } else {
+                SimulatedDevice::without_staging(&header)
+            };
+            let device = Arc::new(device.unwrap());
+            let storage = devices(std::slice::from_ref(&device));
+            let (namespace, _) = Namespace::open(options(storage, BLOCKS)).unwrap();
+            common::put(&namespace, &digest(2), b"before").unwrap();
+            namespace.sync().unwrap();
+            let mut members = vec![
+                (digest(2), &b"a"[..]),
+                (digest(3), b"b"),
+                (digest(4), &large),
+            ];
+            members.sort_unstable_by_key(|(digest, _)| *digest);
+            let group = members.iter().map(|(digest, payload)| {
+                let lock = namespace.lock(digest, None).unwrap();
+                (lock, Change::Put(version(payload)))
+            });
+            let group = group.collect();
+            device.fail_write(1);
+            let full = Arc::clone(&device);
+            device.before_change(moment, move || full.set_refuses_writes(true));
+            let refused = namespace.commit_group(group);
+            device.before_change(u64::MAX, || {});
+            device.fail_write(u64::MAX);
+            device.set_refuses_writes(false);
+            let behind = common::put(&namespace, &digest(2), b"behind");
+            let what =
+                format!("seed {seed}, staged: {is_staged}, {moment}: {refused:?}, {behind:?}");
+            let left = Arc::new(device.kill().unwrap());
+            let (namespace, _) = Namespace::open(options(devices(&[left]), BLOCKS)).unwrap();
+            let found = |record| get(&namespace, &digest(record)).unwrap();
+            match refused {
+                Err(Error::InDoubt { .. }) => {
+                    in_doubt += 1;
+                    assert!(matches!(behind, Err(Error::ReadOnly { .. })), "{what}");
+                    assert_eq!(found(3).is_some(), found(4).is_some(), "{what}");
+                }
+                Err(_) => assert_eq!((found(3), found(4)), (None, None), "{what}"),
+                Ok(_) => assert!(found(3).is_some() && found(4).is_some(), "{what}"),
+            }
+            if behind.is_ok() {
+                assert_eq!(found(2).as_deref(), Some(&b"behind"[..]), "{what}");
+            }
+        }
+    }
+    assert!(in_doubt > 5, "{in_doubt}");
+}

@@ -191,7 +191,7 @@ impl Log {
         // A write that fails after its number was drawn would leave a gap. One lock for all lanes
         // keeps the number for the next entry.
         let in_order = (self.writes_may_fail && !is_numbered).then(|| self.in_order.lock());
-        if in_order.is_some() {
+        if in_order.is_some() || lane.open.has_remains {
             // Its owner before may have left entries of the next numbers.
             self.syncer.check(&self.namespace)?;
         }
@@ -209,10 +209,10 @@ impl Log {
             self.next_lsn.fetch_add(count, Ordering::SeqCst);
         }
         if let Err(error) = &appended
-            && in_order.is_some()
             && lane.open.has_remains
         {
-            // An opening would join them with the next entries of these numbers.
+            // An opening would join them with the next entries of these numbers, or, where entries
+            // are staged, find them in place of the void entry and of all that is staged behind it.
             let reason = error.to_string();
             self.syncer.set_failed(reason.clone());
             return Err(Error::InDoubt { reason });
