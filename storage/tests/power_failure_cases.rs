@@ -12,7 +12,7 @@ use spikelet_storage::{
     Namespace, NewVersion, Options, SMALL_BLOCK_BYTES, SimulatedDevice, Truncate,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 const BLOCKS: u64 = 9;
@@ -533,4 +533,77 @@ fn write_until(
             Err(other) => panic!("{other}"),
         }
     }
+}
+
+/// A sync takes its numbers while a lane opens a block, and comes to that lane when the block has
+/// been filled and closed: the state calls the block durable to its end, and no number in it. A
+/// kill leaves its directory of several sectors whole.
+#[test]
+fn the_directory_of_a_block_without_a_durable_number_is_whole() {
+    let mut sectors = 0;
+    for moment in 1..16 {
+        let disk = Arc::new(SimulatedDevice::new(&common::small_header(0, 1, 8)).unwrap());
+        let on = |disk: &Arc<SimulatedDevice>| Options {
+            max_record_bytes: 1 << 20,
+            write_lanes: 2,
+            ..options(devices(std::slice::from_ref(disk)), 8)
+        };
+        let (namespace, _) = Namespace::open(on(&disk)).unwrap();
+        // A thread with a lane of its own: its first put comes while this thread has locked the
+        // other one.
+        let (jobs, jobs_of_writer) = mpsc::channel::<Vec<(u64, usize)>>();
+        let (done, is_done) = mpsc::channel();
+        let own = namespace.clone();
+        let writer = std::thread::spawn(move || {
+            for job in jobs_of_writer {
+                for (record, bytes) in job {
+                    put(&own, &digest(record), &vec![1; bytes]).unwrap();
+                }
+                done.send(()).unwrap();
+            }
+        });
+        let is_done = Arc::new(Mutex::new(is_done));
+        let large = 400 << 10;
+        put(&namespace, &digest(0), &vec![1; 100 << 10]).unwrap();
+        let (jobs_of_hook, done_of_hook) = (jobs.clone(), Arc::clone(&is_done));
+        disk.before_change(1, move || {
+            jobs_of_hook.send(vec![(1, large), (2, large)]).unwrap();
+            done_of_hook.lock().unwrap().recv().unwrap();
+        });
+        put(&namespace, &digest(3), &vec![1; 100 << 10]).unwrap();
+        namespace.sync().unwrap();
+        put(&namespace, &digest(3), b"staged").unwrap();
+        // Before a change of the writer's next put, which opens a block, a sync begins, and waits
+        // with its numbers taken until the block has been closed.
+        let (release, is_released) = mpsc::channel::<()>();
+        let syncing = Arc::new(Mutex::new(None));
+        let (device, own, thread) = (Arc::clone(&disk), namespace.clone(), Arc::clone(&syncing));
+        disk.before_change(moment, move || {
+            let (taken, is_taken) = mpsc::channel();
+            device.before_change(1, move || {
+                taken.send(()).unwrap();
+                is_released.recv().unwrap();
+            });
+            let sync = std::thread::spawn(move || own.sync().unwrap());
+            is_taken.recv().unwrap();
+            *thread.lock().unwrap() = Some(sync);
+        });
+        let small = (10..60).map(|record| (record, 5 << 10));
+        let filled = [(4, large)].into_iter().chain(small);
+        jobs.send(filled.chain([(5, large), (6, large)]).collect())
+            .unwrap();
+        is_done.lock().unwrap().recv().unwrap();
+        disk.before_change(u64::MAX, || {});
+        let _ = release.send(());
+        if let Some(sync) = syncing.lock().unwrap().take() {
+            sync.join().unwrap();
+        }
+        drop(jobs);
+        writer.join().unwrap();
+        let killed = Arc::new(disk.kill().unwrap());
+        let verified = Namespace::verify(&on(&killed)).unwrap();
+        assert!(!verified.is_damaged(), "{moment}: {verified:?}");
+        sectors += verified.blocks;
+    }
+    assert!(sectors > 30, "{sectors} blocks");
 }

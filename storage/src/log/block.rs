@@ -479,6 +479,12 @@ impl BlockState {
         }
     }
 
+    /// The directory of a closed block begins behind this, from the start of the block: entries up to
+    /// here are known to be there, and there may be more.
+    pub(crate) fn directory_behind(&self) -> u64 {
+        ENTRIES_AT + u64::from(self.filled_units.load(Ordering::Relaxed)) * UNIT_BYTES
+    }
+
     /// Whether the entry that begins at this unit of the block is on the device.
     pub(crate) fn is_flushed(&self, unit: u32) -> bool {
         unit < self.flushed_units.load(Ordering::Acquire)

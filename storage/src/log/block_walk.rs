@@ -188,7 +188,7 @@ impl BlockWalk {
         let begin = match entries {
             Some(entries) => life.end() - directory_bytes(entries),
             // How long it is, only the directory of a closed block itself says.
-            None => life.id.offset_bytes() + block.entries_end(),
+            None => life.id.offset_bytes() + block.directory_behind(),
         };
         self.begin(begin);
         self.reach(life.volume, life.end());

@@ -299,10 +299,9 @@ impl ReadDirectory {
     /// Returns the lines of the first `entries` entries, or all lines of a closed block, if every
     /// one of them is there.
     pub(crate) fn whole_lines(mut self, entries: Option<usize>) -> Option<Vec<DirectoryLine>> {
-        let numbers = self.sectors.iter().map(|(number, ..)| *number);
-        let has_all = numbers
-            .enumerate()
-            .all(|(expected, found)| expected == found);
+        let last = self.sectors.len().saturating_sub(1);
+        let has_all = (self.sectors.iter().enumerate())
+            .all(|(at, (number, _, lines))| *number == at && (*lines == LINES || at == last));
         let is_whole = has_all && self.is_complete(entries.map(|entries| entries as u32));
         self.lines.truncate(entries.unwrap_or(usize::MAX));
         is_whole.then_some(self.lines)

@@ -97,8 +97,8 @@ pub(crate) struct EndOfBlock {
     pub(crate) staged_from: Option<u64>,
     /// Whether its header has to say so.
     pub(crate) is_new: bool,
-    /// Where the end was moved over entries that were not durable: the lines of all entries before
-    /// it.
+    /// Where the end was moved over entries that were not durable: the lines of all entries that
+    /// were found, those behind it included.
     pub(crate) lines: Vec<(DirectoryLine, u32)>,
 }
 

@@ -18,7 +18,7 @@ use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockState, ENTRIES_AT, EndedBlock};
 use crate::log::block_walk::BlockWalk;
 use crate::log::chain::parts_of;
-use crate::log::directory::{Directory, directory_bytes, identity_of, unit_of};
+use crate::log::directory::{Directory, DirectoryLine, directory_bytes, identity_of, unit_of};
 use crate::log::lane::{Assembled, LaneState};
 use crate::log::staging::PAGE_BYTES;
 use crate::log::volume::Volume;
@@ -161,7 +161,8 @@ impl Recovered {
             end.extend_over(log, &stay);
             let start = end.block.id.offset_bytes();
             // A void entry holds nothing.
-            let changes = (end.lines.iter()).filter(|(line, _)| line.kind != EntryKind::Void);
+            let changes = end.lines_before(end.end);
+            let changes = changes.filter(|(line, _)| line.kind != EntryKind::Void);
             let places = changes.map(|(_, at)| u64::from(*at) * UNIT_BYTES);
             let mut places = places.filter(|at| *at >= before);
             let device = end.block.id.device;
@@ -447,13 +448,17 @@ impl EndOfBlock {
         };
         let mut bytes = BlockWalk::default();
         self.lines = scan_block(volume, &self.block, log.staging(), &mut bytes, |_| {}).lines;
-        self.lines
-            .retain(|(_, at_units)| u64::from(*at_units) * UNIT_BYTES < end);
         self.end = end;
-        self.entries = self.lines.len() as u32;
-        let highest = self.lines.iter().map(|(line, _)| line.lsn).max();
+        self.entries = self.lines_before(end).count() as u32;
+        let highest = self.lines_before(end).map(|(line, _)| line.lsn).max();
         self.last_lsn = self.last_lsn.max(highest.unwrap_or(Lsn(0)));
         self.is_new = true;
+    }
+
+    /// The lines of the entries that begin before this byte of the block.
+    fn lines_before(&self, end: u64) -> impl Iterator<Item = &(DirectoryLine, u32)> {
+        let begins_before = move |at: u32| u64::from(at) * UNIT_BYTES < end;
+        (self.lines.iter()).filter(move |(_, at)| begins_before(*at))
     }
 
     /// Writes the bytes of the block up to its end that staging memory alone has, and the directory,
@@ -472,9 +477,11 @@ impl EndOfBlock {
             // The disk space is there: it was reserved before the entries were staged.
             device.write(offset + from, bytes)?;
         }
-        // The directory of a closed block has its filler behind these lines. Until a header that
-        // names this end is durable, the next opening wants that filler.
-        let lines = BlockWalk::default().lines_of(self.block.life(volume), Some(self.entries));
+        // Until a header that names this end is durable, and a state without the block's extent, the
+        // next opening wants what the directory has now: the filler of a closed block, or the lines
+        // of all entries up to the extent. So lines behind the end are written, too.
+        let entries = Some(self.lines.len() as u32);
+        let lines = BlockWalk::default().lines_of(self.block.life(volume), entries);
         if lines.is_some_and(|lines| lines.iter().eq(self.lines.iter().map(|(line, _)| line))) {
             return Ok(());
         }
