@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use spikelet_storage::{Change, Digest, EntryView, NewVersion};
 
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
-use crate::record::{Key, OwnedBins, RecordView, Replacer, ShardRole, keeps_description};
+use crate::record::{
+    Key, OwnedBins, RecordView, Replacer, ShardRole, describes_shards, keeps_description,
+    sharded_bins, transitions,
+};
 
 use crate::error::ShardLoss;
 use crate::{Error, Result};
@@ -58,8 +61,25 @@ pub(crate) enum WriteSaved {
     Written,
     /// The record exists, and was to stay.
     Existed,
-    /// The record's generation is not lower than the saved one.
+    /// The record is as new as the saved one, or newer.
     Fresher,
+}
+
+impl SavedVersion<'_> {
+    /// Whether a record is as new or newer: by its generation, which a record that was made anew
+    /// begins again; records of sharded collections by their last transition first.
+    fn is_older_than(&self, live: &EntryView<'_>) -> Result<bool> {
+        Ok(
+            match transitions(RecordView::parse(live.payload())?, self.bins) {
+                Some((live, saved)) if live != saved => live > saved,
+                _ => live.generation() >= self.generation,
+            },
+        )
+    }
+
+    fn is_companion(&self) -> bool {
+        ShardRole::of(self.bins.as_bytes()) == ShardRole::Companion
+    }
 }
 
 impl Namespace {
@@ -126,10 +146,11 @@ impl Namespace {
         let live = entry.filter(|entry| !expired(entry, now_ms));
         let mut merged_with = None;
         if let Some(live) = &live {
-            let fresher = live.generation() >= saved.generation;
             match existing {
                 Existing::Stays => return Ok(WriteSaved::Existed),
-                Existing::Takes { any: false } | Existing::Goes { any: false } if fresher => {
+                Existing::Takes { any: false } | Existing::Goes { any: false }
+                    if saved.is_older_than(live)? =>
+                {
                     return Ok(WriteSaved::Fresher);
                 }
                 Existing::Takes { .. } => merged_with = Some(RecordView::parse(live.payload())?),
@@ -150,6 +171,9 @@ impl Namespace {
             && let Some(kept) =
                 OwnedBins::new(&rules.owned).keep(live.payload(), body, Replacer::User)?
         {
+            if saved.is_companion() && ShardRole::of(live.payload()) == ShardRole::Companion {
+                return Ok(WriteSaved::Existed);
+            }
             *body = kept;
         }
         let was_root = |live: &EntryView<'_>| ShardRole::of(live.payload()) == ShardRole::Root;
@@ -157,8 +181,7 @@ impl Namespace {
         if let Some(live) = &live
             && !policy.override_shards
         {
-            let loses_shards = root.is_some() && ShardRole::of(body) != ShardRole::Root;
-            check_shards(set, saved, live.payload(), loses_shards, existing)?;
+            check_shards(set, saved, (live.payload(), body), existing)?;
         }
         let is_other_root = root.is_some_and(|root| !keeps_description(root.payload(), body));
         // A key that is stored stays.
@@ -221,37 +244,82 @@ impl Namespace {
 }
 
 /// Refuses to break a sharded collection: companions and other records are kept apart, and a root
-/// keeps what it says of its companions.
+/// keeps each of its collections, with the bin as whoever describes it has it, and does not expire.
 fn check_shards(
     set: &str,
     saved: &SavedVersion<'_>,
-    live: &[u8],
-    loses_shards: bool,
+    (live, body): (&[u8], &[u8]),
     existing: Existing,
 ) -> Result<()> {
-    let is_companion = |body: &[u8]| ShardRole::of(body) == ShardRole::Companion;
     let key = saved.key.and_then(|key| Key::from_stored(key).ok());
     let key = key.map_or_else(|| saved.digest.to_string(), |key| key.bare());
     let (set, key) = (set.into(), key.into());
     let is_merged = matches!(existing, Existing::Takes { .. });
-    match (is_companion(live), is_companion(saved.bins.as_bytes())) {
+    match (
+        ShardRole::of(live) == ShardRole::Companion,
+        saved.is_companion(),
+    ) {
         (true, false) => Err(Error::ShardCompanion { set, key }),
         (false, true) if is_merged => Err(Error::ShardKeyCollision { key }),
-        _ if loses_shards => {
-            let loses = ShardLoss::Now;
-            Err(Error::ShardRoot { set, key, loses })
-        }
+        (false, false) => match loss_of(saved, live, body)? {
+            Some(loses) => Err(Error::ShardRoot { set, key, loses }),
+            None => Ok(()),
+        },
         _ => Ok(()),
     }
 }
 
+/// What the collections of a record would lose that a saved version is written into.
+fn loss_of(saved: &SavedVersion<'_>, live: &[u8], body: &[u8]) -> Result<Option<ShardLoss>> {
+    let (was_root, is_root) = (
+        ShardRole::of(live) == ShardRole::Root,
+        ShardRole::of(body) == ShardRole::Root,
+    );
+    let (live, body) = (RecordView::parse(live)?, RecordView::parse(body)?);
+    let (before, after) = (sharded_bins(live), sharded_bins(body));
+    let is_in = |sharded: &[(&str, _)], bin: &str| sharded.iter().any(|(known, _)| *known == bin);
+    if was_root && !is_root || before.iter().any(|(bin, _)| !is_in(&after, bin)) {
+        return Ok(Some(ShardLoss::Now));
+    }
+    let described = sharded_bins(saved.bins);
+    let is_foreign = |(bin, _): &(&str, _)| {
+        let source = if is_in(&described, bin) {
+            saved.bins
+        } else {
+            live
+        };
+        body.particle(bin) != source.particle(bin)
+    };
+    if after.iter().any(is_foreign) {
+        return Ok(Some(ShardLoss::Beside));
+    }
+    let expires = saved.void_time != 0 && was_root && described.is_empty();
+    Ok(expires.then_some(ShardLoss::Later))
+}
+
 /// Appends the body of `old` with the bins of `new` written into it: bins keep their places, new
-/// ones go to the end. O(bytes).
+/// ones go to the end. A companion is taken whole, and so is the description of sharded
+/// collections, with their bins. O(bytes).
 fn merge(old: RecordView<'_>, new: RecordView<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let is_companion =
+        |view: RecordView<'_>| ShardRole::of(view.as_bytes()) == ShardRole::Companion;
+    if is_companion(old) && is_companion(new) {
+        out.extend_from_slice(new.as_bytes());
+        return Ok(());
+    }
+    let sharded = sharded_bins(new);
+    let describes = new.raw_bins().any(|bin| describes_shards(bin.name));
+    let goes = |bin: &RawBin<'_>| {
+        describes && describes_shards(bin.name)
+            || sharded.iter().any(|(name, _)| name.as_bytes() == bin.name)
+    };
     let mut news: HashMap<&[u8], RawBin<'_>> = new.raw_bins().map(|bin| (bin.name, bin)).collect();
     let kept: Vec<RawBin<'_>> = old
         .raw_bins()
-        .map(|bin| news.remove(bin.name).unwrap_or(bin))
+        .filter_map(|bin| match news.remove(bin.name) {
+            None => (!goes(&bin)).then_some(bin),
+            new => new,
+        })
         .collect();
     write_varint(out, checked_bin_count(kept.len() + news.len())?);
     let added = new.raw_bins().filter(|bin| news.contains_key(bin.name));

@@ -25,7 +25,7 @@ pub(crate) const DESCRIPTION_BINS: [&str; 4] =
     [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
 
 /// Whether a bin of this name describes the shards of a root.
-pub(super) fn describes_shards(name: &[u8]) -> bool {
+pub(crate) fn describes_shards(name: &[u8]) -> bool {
     DESCRIPTION_BINS.iter().any(|bin| bin.as_bytes() == name)
 }
 
@@ -238,6 +238,22 @@ pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> 
         }
     }
     Some(name)
+}
+
+/// The number of the last transition of what two versions of a record both are: roots, or the
+/// record of one part of a collection; `None` if they are not, or one does not say. O(bins).
+pub(crate) fn transitions(one: RecordView<'_>, other: RecordView<'_>) -> Option<(u64, u64)> {
+    let epoch = |root: RecordView<'_>| u64::try_from(root.bin(SUBKEYS_EPOCH)?.as_i64()?).ok();
+    match (companion_name(one), companion_name(other)) {
+        (None, None) => epoch(one).zip(epoch(other)),
+        (Some(one), Some(other)) => {
+            let part = |name: &CompanionName<'_>| (name.shard, name.begin);
+            let is_same =
+                part(&one) == part(&other) && (&one.root, one.bin) == (&other.root, other.bin);
+            is_same.then_some((one.epoch, other.epoch))
+        }
+        _ => None,
+    }
 }
 
 /// The word behind which a form says from which shard on the keys of companions stand apart.

@@ -181,3 +181,114 @@ fn a_restore_that_a_record_stops_tells_how_many_were_restored_before() {
     assert_eq!(restored, there as u64);
     assert!(0 < there && there < 200, "{there}");
 }
+
+/// A store in which alice's list of other elements is in her record, newer than any of a
+/// collection.
+fn with_list(elements: std::ops::Range<i64>) -> Store {
+    let store = with_user("alice");
+    let list = list(&store);
+    for id in elements {
+        list.add(id).unwrap();
+    }
+    store
+}
+
+fn save_to(store: &Store) -> (TempDir, std::path::PathBuf) {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(store, &path);
+    (dir, path)
+}
+
+#[test]
+fn a_list_in_one_record_is_not_restored_beside_the_shards_of_the_same_list() {
+    let (from, store) = (with_list(50..52), sharded());
+    let error = refused(restored(&from, &store, false, false));
+    assert!(
+        matches!(&error, Error::ShardRoot { key, .. } if &**key == "alice"),
+        "{error}"
+    );
+    let handle = list(&store);
+    assert_eq!(handle.page(0, 20).unwrap(), ten());
+    handle.shards().merge().unwrap();
+    handle.shards().deactivate().unwrap();
+    assert_eq!(handle.page(0, 20).unwrap(), ten());
+}
+
+#[test]
+fn shards_are_restored_in_the_place_of_a_list_in_one_record() {
+    let store = with_list(50..52);
+    restored(&sharded(), &store, false, false).unwrap();
+    let alice = store.set("users").unwrap().get("alice").unwrap().unwrap();
+    assert!(alice.get("age").is_some() && alice.get("followers").is_none());
+    let handle = list(&store);
+    assert_eq!(handle.page(0, 20).unwrap(), ten());
+    handle.shards().merge().unwrap();
+    handle.shards().deactivate().unwrap();
+    assert_eq!(handle.page(0, 20).unwrap(), ten());
+}
+
+#[test]
+fn no_collection_of_a_root_is_lost_by_a_backup_that_has_another_one() {
+    for replace in [false, true] {
+        let store = sharded();
+        let following = ShardedList::new(&store, "users", "alice", "following").unwrap();
+        following.add("bob").unwrap();
+        following.shards().activate(2).unwrap();
+        let error = refused(restored(&sharded(), &store, replace, false));
+        assert!(matches!(&error, Error::ShardRoot { .. }), "{error}");
+        assert_eq!(following.page(0, 5).unwrap(), ["bob".into()]);
+        assert_eq!(list(&store).page(0, 20).unwrap(), ten());
+    }
+}
+
+#[test]
+fn a_companion_is_restored_whole_over_one_whose_content_is_moving() {
+    let store = sharded();
+    let (_dir, path) = save_to(&store);
+    // As a process has left it that died in a transition.
+    let by_force = WritePolicy::default().override_shards(true);
+    let users = store.set("users").unwrap();
+    let frozen = [("frozen", 7)];
+    users.put_with(&by_force, "alice:0", frozen).unwrap();
+    let any = options(|options| options.no_generation = true);
+    restore(&path, &store, any).unwrap();
+    assert_eq!(list(&store).page(0, 20).unwrap(), ten());
+}
+
+#[test]
+fn records_of_a_collection_are_as_new_as_its_last_transition() {
+    let store = sharded();
+    let handle = list(&store);
+    for _ in 0..20 {
+        // Writes that give the companions high generations.
+        for id in 0..10 {
+            handle.remove(&id.into()).unwrap();
+            handle.add(id).unwrap();
+        }
+    }
+    let (_dir, path) = save_to(&store);
+    handle.shards().merge().unwrap();
+    handle.shards().deactivate().unwrap();
+    handle.add(10).unwrap();
+    handle.shards().activate(2).unwrap();
+    let summary = restore(&path, &store, options(|_| {})).unwrap();
+    assert_eq!((summary.restored, summary.fresher), (0, 3));
+    let eleven: Vec<Value> = (0..11).map(Value::Int).collect();
+    assert_eq!(list(&store).page(0, 20).unwrap(), eleven);
+}
+
+#[test]
+fn a_restored_record_with_an_end_does_not_have_a_root_expire() {
+    use spikelet::Expiration;
+    use std::time::Duration;
+    let from = store();
+    let soon = Expiration::After(Duration::from_secs(60));
+    let soon = WritePolicy::default().expiration(soon);
+    let users = from.set("users").unwrap();
+    users.put_with(&soon, "alice", [("age", 5)]).unwrap();
+    let store = sharded();
+    let error = refused(restored(&from, &store, false, false));
+    assert!(matches!(&error, Error::ShardRoot { .. }), "{error}");
+    restored(&from, &store, false, true).unwrap();
+}
