@@ -209,7 +209,12 @@ impl<'a> OwnedBins<'a> {
         if kept.is_empty() || sharded.is_empty() && !kept.iter().any(is_owned) {
             return Ok(None);
         }
-        let is_other = |bin: &RawBin<'_>| !kept.iter().any(|kept| kept.name == bin.name);
+        // What describes the shards of a root belongs together.
+        let describes = by == Replacer::User && owns_shards && !sharded.is_empty();
+        let is_other = |bin: &RawBin<'_>| {
+            let is_described = describes && describes_shards(bin.name);
+            !is_described && !kept.iter().any(|kept| kept.name == bin.name)
+        };
         let others: Vec<RawBin<'_>> = new.raw_bins().filter(is_other).collect();
         let mut body = Vec::with_capacity(old.as_bytes().len() + new.as_bytes().len());
         write_varint(&mut body, checked_bin_count(others.len() + kept.len())?);

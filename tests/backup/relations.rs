@@ -1,9 +1,9 @@
 //! Restores into stores that have relations and unique indexes of their own.
 
-use spikelet::Store;
 use spikelet::backup::{BackupError, RestoreSummary};
 use spikelet::query::IndexDefinition;
 use spikelet::relation::{ManyToMany, declared_relations};
+use spikelet::{Key, ShardedList, Store};
 use tempfile::TempDir;
 
 use super::common::*;
@@ -81,4 +81,35 @@ fn a_record_that_a_unique_index_of_the_store_refuses_is_counted_by_partial() {
         (1, 1)
     );
     assert!(users.get(1).unwrap().is_none());
+}
+
+/// A store in which 2 follows others and is followed by them, with shards of these bins.
+fn with_shards(others: std::ops::Range<i64>, bins: &[&str]) -> Store {
+    let store = store();
+    let users = |bin| ("users", bin);
+    let follows = ManyToMany::new(&store, "follows", users("following"), users("followers"));
+    for id in others {
+        follows.link(id, 2).unwrap();
+        follows.link(2, id).unwrap();
+    }
+    for bin in bins {
+        let list = ShardedList::new(&store, "users", 2, bin).unwrap();
+        list.shards().activate(2).unwrap();
+    }
+    store
+}
+
+#[test]
+fn edges_of_a_record_stay_wherever_their_shards_are() {
+    for bins in [&["followers"][..], &["following"], &[]] {
+        let store = with_shards(10..20, bins);
+        let from = with_shards(30..35, &["following", "followers"]);
+        restored(&from, &store, true).unwrap();
+        let users = |bin| ("users", bin);
+        let follows = ManyToMany::new(&store, "follows", users("following"), users("followers"));
+        let ten: Vec<Key<'_>> = (10..20).map(Key::from).collect();
+        for side in [follows.sources(2), follows.targets(2)] {
+            assert_eq!(side.page(0, 20).unwrap(), ten, "{bins:?}");
+        }
+    }
 }
