@@ -1,7 +1,6 @@
-//! JSON with a version of its form, and the figures of rows in it.
+//! JSON with a version of its form.
 
 use serde::Serialize;
-use serde_json::Value;
 
 /// A report's object, with the version of its form and its kind before it.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -32,27 +31,6 @@ pub(crate) fn to_json<T: Serialize>(
     })?;
     text.push('\n');
     Ok(text)
-}
-
-/// Returns the JSON forms of rows.
-pub(super) fn rows_of<R: Serialize>(
-    rows: impl IntoIterator<Item = R>,
-) -> impl Iterator<Item = Value> {
-    let form = |row| serde_json::to_value(row).unwrap_or_default();
-    rows.into_iter().map(form)
-}
-
-/// Returns the figure at a path (`bytes/p99`) of a row; in an array, by its number, or in the first
-/// part that has it. Null where a part of the path is null.
-pub(super) fn figure<'r>(row: &'r Value, path: &str) -> Option<&'r Value> {
-    path.split('/').try_fold(row, |at, name| match at {
-        Value::Null => Some(at),
-        Value::Array(parts) => match name.parse::<usize>() {
-            Ok(place) => parts.get(place),
-            Err(_) => parts.iter().find_map(|part| part.get(name)),
-        },
-        object => object.get(name),
-    })
 }
 
 #[cfg(test)]

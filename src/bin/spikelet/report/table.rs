@@ -3,7 +3,6 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::json::{figure, rows_of};
 use super::number::{bytes, count, date, decimal, exact, micros, millis_decimals, percent};
 
 /// The side of its column on which a cell is aligned.
@@ -181,7 +180,8 @@ impl ReportTable {
             .collect();
         let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
         let mut table = Self::new(caption, &names);
-        for row in rows_of(rows) {
+        for row in rows {
+            let row = serde_json::to_value(row).unwrap_or_default();
             table.row(columns.iter().map(|(_, path, form)| {
                 let Some(found) = figure(&row, path) else {
                     debug_assert!(false, "no figure {path:?} in {row}");
@@ -256,6 +256,19 @@ impl ReportTable {
     pub(crate) fn plain(&self) -> Vec<String> {
         self.to_csv().lines().map(str::to_owned).collect()
     }
+}
+
+/// Returns the figure at a path (`bytes/p99`) of a row; in an array, by its number, or in the first
+/// part that has it. Null where a part of the path is null.
+fn figure<'r>(row: &'r Value, path: &str) -> Option<&'r Value> {
+    path.split('/').try_fold(row, |at, name| match at {
+        Value::Null => Some(at),
+        Value::Array(parts) => match name.parse::<usize>() {
+            Ok(place) => parts.get(place),
+            Err(_) => parts.iter().find_map(|part| part.get(name)),
+        },
+        object => object.get(name),
+    })
 }
 
 /// Quotes a value that would break a line of comma-separated ones.

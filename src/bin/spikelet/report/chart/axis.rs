@@ -37,10 +37,10 @@ impl AxisUnit {
     }
 
     pub(super) fn cell(self, value: f64) -> Cell {
-        if value.is_finite() {
-            Cell::shown(self.write(value), value.to_string())
-        } else {
-            Cell::missing()
+        match self {
+            Self::Number => Cell::exact(value),
+            _ if value.is_finite() => Cell::shown(self.write(value), value.to_string()),
+            _ => Cell::missing(),
         }
     }
 }

@@ -1,19 +1,17 @@
 //! Charts, drawn as SVG that takes its colours, dash patterns and sizes of type from the page's
 //! style.
 //!
-//! A [`Chart`] has bars or lines. `axis`: from values to places, with ticks. `plot`: the canvas.
-//! `bars`, `lines`: the marks between the axes.
+//! A [`Chart`] has bars or lines. `axis`: from values to places, with ticks. `plot`: the canvas, and
+//! lines upon it. `bars`: bars.
 
 mod axis;
 mod bars;
-mod lines;
 mod plot;
 
 pub(crate) use axis::{Axis, AxisUnit};
 pub(crate) use bars::{Bars, Ranges};
 
 use self::axis::{Ruler, Scale};
-use self::lines::line;
 use self::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT};
 use super::table::{Cell, ReportTable};
 
@@ -130,39 +128,24 @@ impl Chart {
         heading.extend(self.series().map(|series| series.name.as_str()));
         heading.extend(ranges.map(|ranges| ranges.label));
         let mut table = ReportTable::new(&self.title, &heading);
-        let Some(bars) = &self.bars else {
-            let points = self.series().flat_map(|series| &series.points);
-            let mut places: Vec<f64> = points.map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
-            places.sort_by(f64::total_cmp);
-            places.dedup();
-            for place in places {
-                let cells = self
-                    .series()
-                    .map(|series| Cell::optional(series.at(place), Cell::exact));
-                table.row(std::iter::once(Cell::exact(place)).chain(cells));
-            }
-            return table;
-        };
-        let unit = self
-            .lanes
-            .first()
-            .map_or(AxisUnit::Number, |lane| lane.y.unit);
-        let cell = |value: f64| match unit {
-            AxisUnit::Number if value.fract() == 0.0 && value >= 0.0 => Cell::count(value as u64),
-            unit => unit.cell(value),
-        };
-        for (place, bucket) in bars.buckets.iter().enumerate() {
+        // Lines have several units, so their numbers are plain.
+        let lane = self.bars.as_ref().and(self.lanes.first());
+        let unit = lane.map_or(AxisUnit::Number, |lane| lane.y.unit);
+        let points = self.series().flat_map(|series| &series.points);
+        let mut places: Vec<f64> = points.map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        for (number, place) in places.into_iter().enumerate() {
+            let bucket = self.bars.as_ref().and_then(|bars| bars.buckets.get(number));
+            let first = bucket.map_or_else(|| Cell::exact(place), Cell::text);
             let cells = self.series();
-            let cells = cells.map(|series| Cell::optional(series.at(place as f64), cell));
-            let range = bars.ends().get(place).map(|(from, to)| {
+            let cells = cells.map(|series| Cell::optional(series.at(place), |y| unit.cell(y)));
+            let range = ranges.and_then(|ranges| ranges.ends.get(number));
+            let range = range.map(|(from, to)| {
                 let ends = [*from, *to].map(|end| unit.cell(end));
                 Cell::text(ends.each_ref().map(Cell::as_text).join(" to "))
             });
-            table.row(
-                std::iter::once(Cell::text(bucket))
-                    .chain(cells)
-                    .chain(range),
-            );
+            table.row(std::iter::once(first).chain(cells).chain(range));
         }
         table
     }
@@ -244,7 +227,7 @@ impl Chart {
                 bars.draw(&mut canvas, lane, &y, bottom);
             } else {
                 for series in &lane.series {
-                    line(&mut canvas, series, pattern % PATTERNS, &x, &y);
+                    canvas.line(series, pattern % PATTERNS, &x, &y);
                     pattern += 1;
                 }
             }
