@@ -7,12 +7,12 @@ use serde::Serialize;
 use spikelet::backup::{BackupError, BackupOptions, BackupSummary, Blobs, save};
 
 use super::CommandOutcome;
-use super::interrupt::on_interrupt;
 use super::monitor_client::host_and_port;
 use super::print::{ProgressUnit, emit_found, note, with_progress};
 use super::target::open;
 use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, bytes, count};
+use crate::threads::on_interrupt;
 
 /// Where servers listen.
 const DEFAULT_PORT: u16 = 3000;

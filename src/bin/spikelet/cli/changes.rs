@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
-use spikelet::changes::{ChangeOptions, ChangeStream, Delivery, Position, Start};
+use spikelet::changes::{ChangeOptions, Delivery, Position, Start};
 use spikelet::error::StoreHolder;
 use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 use spikelet::{Error, Key};
 
 use super::CommandOutcome;
-use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
 use super::target::{only_of, open};
 use crate::failure::{CommandFailure, Result};
 use crate::report::key;
+use crate::threads::on_interrupt;
 
 /// How many changes are read at once.
 const AT_ONCE: usize = 1_000;
@@ -119,16 +119,12 @@ fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome>
     for set in &arguments.sets {
         options = options.set(set);
     }
-    print_all(changes.read(start, options)?, arguments.json)?;
-    Ok(CommandOutcome::Sound)
-}
-
-fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<()> {
+    let mut changes = changes.read(start, options)?;
     loop {
         let batch = changes.next_batch(AT_ONCE, Duration::ZERO)?;
         let batch: Vec<_> = batch.iter().map(ChangeSnapshot::from).collect();
-        if batch.is_empty() || !print(&batch, as_json)? {
-            return Ok(());
+        if batch.is_empty() || !print(&batch, arguments.json)? {
+            return Ok(CommandOutcome::Sound);
         }
     }
 }

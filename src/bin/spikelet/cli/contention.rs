@@ -12,15 +12,19 @@ use clap::{Arg, Args};
 
 use self::values::{ROWS_MAX, conditions, next_rate, positive, series, too_many};
 use super::CommandOutcome;
-use super::host::HostArguments;
-use super::interrupt::on_interrupt;
-use super::page::{check_page, empty, unwritable, writable, write_page};
-use super::print::{ProgressUnit, emit, emit_form, note, progress};
+use super::print::{
+    ProgressUnit, check_page, emit, emit_form, empty, note, progress, unwritable, writable,
+    write_page,
+};
+use super::target::HostArguments;
+#[cfg(feature = "cluster")]
+use crate::contention::ScratchSet;
 use crate::contention::{
     Arrivals, Case, Criteria, FinishedRun, Interruption, Measurement, OtherRun, RowCondition,
     RowLayout, RowPlace, SCHEMA_VERSION, Settings, check_stored, measure_until, write_histograms,
 };
 use crate::failure::{CommandFailure, Result};
+use crate::threads::on_interrupt;
 use crate::units;
 
 /// Virtual rows begin at 2026-01-01T00:00:00Z.
@@ -269,12 +273,11 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
     // All of the input is judged before the first row runs.
     let settings = arguments.settings.clone();
     #[cfg(feature = "cluster")]
-    let settings = Settings {
-        cluster: arguments.cluster.settings(),
-        ..settings
-    };
-    #[cfg(feature = "cluster")]
-    let (reached, settings) = {
+    let (cluster, settings) = {
+        let settings = Settings {
+            cluster: arguments.cluster.settings(),
+            ..settings
+        };
         // Rows that cannot be run are refused before a cluster is asked for its limit.
         arguments.cases(&settings)?;
         arguments.cluster.connect(settings)?
@@ -290,14 +293,17 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
     let repeats = arguments.repeats(&settings, &judging)?;
     arguments.check_page()?;
     #[cfg(feature = "cluster")]
-    if let Some(reached) = &reached {
-        reached.confirm(&cases, repeats)?;
+    if let Some(cluster) = &cluster {
+        arguments.cluster.confirm(cluster, &cases, repeats)?;
     }
     let stop = on_interrupt("the report is made of what was measured")?;
     let began = began(&settings);
     let place = RowPlace::Embedded;
     #[cfg(feature = "cluster")]
-    let place = reached.map_or(Ok(place), |reached| reached.claim())?;
+    let place = match cluster {
+        Some(cluster) => RowPlace::Cluster(ScratchSet::claim(&cluster, &arguments.cluster.set)?),
+        None => place,
+    };
     let (measured, interruption) = measure_all(&cases, &place, repeats, &stop)?;
     // The cluster gets its set back before the report.
     #[cfg(feature = "cluster")]
@@ -312,15 +318,15 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
             write_histograms(dir, row, began).map_err(|error| unwritable(dir, &error))?;
         }
     }
-    let run = FinishedRun::new(&settings, measured, &judging).with(interruption);
+    let run = FinishedRun::new(&settings, measured, &judging, interruption);
     if let Some(page) = &arguments.html {
-        write_page(page, &run.to_report())?;
+        write_page(page, &run.to_report(true))?;
     }
     if arguments.csv {
         emit(&run.to_csv())?;
     } else {
         let form = (SCHEMA_VERSION, "contention");
-        emit_form(arguments.json, form, &run, || run.to_summary())?;
+        emit_form(arguments.json, form, &run, || run.to_report(false))?;
     }
     failure(run.interruption.as_ref())?;
     Ok(match run.interruption {

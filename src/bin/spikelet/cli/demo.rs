@@ -16,12 +16,10 @@ use spikelet::{Namespace, NamespaceConfig, RetryPolicy, Store, WritePolicy};
 
 use self::graph::{Follow, generate, parse};
 use super::CommandOutcome;
-use super::interrupt::INTERRUPTED;
-use super::page::empty;
-use super::print::{ProgressUnit, emit_found, progress};
+use super::print::{ProgressUnit, emit_found, empty, progress};
 use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, Section, bytes, count, duration, key, micros};
-use crate::threads::for_each;
+use crate::threads::{INTERRUPTED, for_each};
 
 /// The demo has a namespace of its own.
 const NAMESPACE: &str = "demo";

@@ -11,9 +11,8 @@
 //! * `sizing`: what records take, and which collections to shard.
 //! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
 //! * `top`: which records are hot, as it happens (`monitor_client` asks a program for it).
-//! * `host`: the cluster that `--host` names (feature `cluster`).
-//! * `page`: the page that `--html` asks for, and where it may go.
-//! * `print`: standard output, notes, progress. `interrupt`: Ctrl-C.
+//! * `target`: the store or cluster (`--host`) that a command looks into.
+//! * `print`: standard output, notes, progress, and the page that `--html` asks for.
 //!
 //! Exit codes: 0 all is well; 1 damage, missing edges, lost writes or a limit that is not kept; 2
 //! wrong usage or input, or the store cannot be used; 130 interrupted.
@@ -22,12 +21,9 @@ mod backup;
 mod changes;
 mod contention;
 mod demo;
-mod host;
-mod interrupt;
 mod monitor_client;
 #[cfg(feature = "cluster")]
 mod move_store;
-mod page;
 mod print;
 mod relations;
 mod restore;
@@ -49,6 +45,7 @@ use clap_complete::Shell;
 #[cfg(any(feature = "cluster", feature = "server"))]
 use crate::failure::CommandFailure;
 use crate::failure::Result;
+use crate::threads::INTERRUPTED;
 
 /// A record store that lives inside a service: try it out, and look at stored data.
 #[derive(Debug, Parser)]
@@ -147,7 +144,7 @@ enum CommandOutcome {
     /// Something is damaged or missing.
     Damaged = 1,
     /// It was asked to end before it was done.
-    Interrupted = interrupt::INTERRUPTED,
+    Interrupted = INTERRUPTED,
 }
 
 impl CommandOutcome {

@@ -85,7 +85,7 @@ impl MonitorAddress {
     /// # Errors
     /// A program that does not answer, or refuses.
     pub(crate) fn look(&self) -> Result<StoreSnapshot> {
-        self.get("/hot.json")
+        self.get("/hot.json", &[])
     }
 
     /// Asks for changes by this query.
@@ -93,29 +93,11 @@ impl MonitorAddress {
     /// # Errors
     /// A program that does not answer, or refuses.
     pub(crate) fn changes(&self, query: &[(&str, &str)]) -> Result<ChangesSnapshot> {
-        self.get(&target("/changes.json", query))
+        self.get("/changes.json", query)
     }
 
-    /// Asks for records as the text of a backup: all of a piece (`from`), or some by digest
-    /// (`digest`).
-    ///
-    /// # Errors
-    /// A program that does not answer, or refuses.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn records(&self, namespace: &str, query: &[(&str, &str)]) -> Result<RecordsAnswer> {
-        let query = [&[("namespace", namespace)], query].concat();
-        let (head, text) = self.answer(&target("/records.asb", &query))?;
-        Ok(RecordsAnswer {
-            text,
-            next: header(&head, "X-Next").map(str::to_owned),
-            damaged: header(&head, "X-Damaged")
-                .and_then(|count| count.parse().ok())
-                .unwrap_or_default(),
-        })
-    }
-
-    fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T> {
-        let (_, body) = self.answer(target)?;
+    fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
+        let (_, body) = self.answer(path, query)?;
         serde_json::from_slice(&body).map_err(|error| {
             CommandFailure::Input(format!(
                 "{self} answers something else than a monitor: {error}"
@@ -124,8 +106,11 @@ impl MonitorAddress {
     }
 
     /// Returns head and body of an answer, if it is a whole one with status 200.
-    fn answer(&self, target: &str) -> Result<(String, Vec<u8>)> {
-        let mut answer = self.ask(target).map_err(|error| {
+    ///
+    /// # Errors
+    /// A program that does not answer, or refuses.
+    pub(crate) fn answer(&self, path: &str, query: &[(&str, &str)]) -> Result<(String, Vec<u8>)> {
+        let mut answer = self.ask(&target(path, query)).map_err(|error| {
             CommandFailure::Away(format!(
                 "cannot ask {self}: {error}; does the program serve its monitor there?"
             ))
@@ -202,19 +187,10 @@ fn login() -> String {
     }
 }
 
-/// Records, as a monitor sends them.
-#[cfg(feature = "cluster")]
-#[derive(Debug)]
-pub(crate) struct RecordsAnswer {
-    /// The text of a backup.
-    pub(crate) text: Vec<u8>,
-    /// Where the next piece begins; `None`: this is the last one.
-    pub(crate) next: Option<String>,
-    /// How many records were left out, since they are damaged.
-    pub(crate) damaged: u64,
-}
-
 fn target(path: &str, query: &[(&str, &str)]) -> String {
+    if query.is_empty() {
+        return path.to_owned();
+    }
     let pairs: Vec<String> = query
         .iter()
         .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)))
@@ -222,7 +198,8 @@ fn target(path: &str, query: &[(&str, &str)]) -> String {
     format!("{path}?{}", pairs.join("&"))
 }
 
-fn header<'h>(head: &'h str, wanted: &str) -> Option<&'h str> {
+/// Returns the value of a header.
+pub(crate) fn header<'h>(head: &'h str, wanted: &str) -> Option<&'h str> {
     let mut headers = head.lines().filter_map(|line| line.split_once(':'));
     let found = headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
     found.map(|(_, value)| value.trim())

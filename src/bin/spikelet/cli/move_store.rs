@@ -27,11 +27,11 @@ use self::position::MovePosition;
 use self::report::{MoveReport, text};
 use self::source::{MovedChanges, MovedStore, Present, SourcePiece};
 use super::CommandOutcome;
-use super::host::HostArguments;
-use super::interrupt::on_interrupt;
 use super::print::{emit_found, note};
+use super::target::HostArguments;
 use crate::failure::{CommandFailure, Result};
 use crate::report::count;
+use crate::threads::on_interrupt;
 
 /// How many records are written, compared or deleted in one batch.
 const BATCH: usize = 256;

@@ -9,10 +9,10 @@ use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
 use super::CommandOutcome;
-use super::interrupt::on_interrupt;
 use super::print::{ProgressUnit, emit_found, note, with_progress};
-use crate::failure::Result;
+use crate::failure::{CommandFailure, Result};
 use crate::report::{Report, count};
+use crate::threads::on_interrupt;
 
 /// The highest limit of a namespace: every record legal in the backup's store is legal
 /// here.
@@ -103,7 +103,8 @@ const REST: &str = "\
 /skipped/modules: modules: are not records; register them again";
 
 impl RestoreReport {
-    fn report(&self) -> Report {
+    /// Builds the report, with `figures`, the JSON form of what was done.
+    fn report(&self, figures: &serde_json::Value) -> Report {
         let done = &self.done;
         let report = if self.begun {
             Report::new(format!("Restored {} into {}", self.path, self.into))
@@ -119,7 +120,6 @@ impl RestoreReport {
         } else {
             Report::new(format!("Checked {}, restored nothing", self.path))
         };
-        let figures = serde_json::to_value(done).unwrap_or_default();
         let rest = REST.lines().filter_map(|line| {
             let mut parts = line.split(": ");
             let (place, label, why) = (parts.next()?, parts.next()?, parts.next()?);
@@ -211,7 +211,9 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome> {
 }
 
 fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<CommandOutcome> {
-    emit_found(arguments.json, "restore", &found, || found.report())?;
+    let figures = serde_json::to_value(&found.done);
+    let figures = figures.map_err(|error| CommandFailure::Output(error.into()))?;
+    emit_found(arguments.json, "restore", &found, || found.report(&figures))?;
     if found.done.cancelled {
         return Ok(CommandOutcome::Interrupted);
     }

@@ -7,17 +7,16 @@ use std::sync::atomic::Ordering;
 use clap::{Args, Subcommand};
 
 use super::CommandOutcome;
-use super::host::HostArguments;
-#[cfg(feature = "cluster")]
-use super::interrupt::on_interrupt;
-use super::page::{check_page, write_page};
-use super::print::{ProgressUnit, emit, emit_form, with_progress};
+use super::print::{ProgressUnit, check_page, emit, emit_form, with_progress, write_page};
+use super::target::HostArguments;
 #[cfg(feature = "cluster")]
 use crate::failure::CommandFailure;
 use crate::failure::Result;
 #[cfg(feature = "cluster")]
 use crate::sizing::{ClusterReading, size_cluster};
 use crate::sizing::{PlanNumbers, SCHEMA_VERSION, Sizing, SizingOptions, plan, size};
+#[cfg(feature = "cluster")]
+use crate::threads::on_interrupt;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -87,6 +87,11 @@ impl NamespaceStat {
             "none: noted at a clean close"
         };
         let no_hot_keys = self.hot_keys.is_empty().then_some(no_hot_keys);
+        let sets = self.sets.iter().map(|set| match set.name.as_str() {
+            "" => ("(no set)", set),
+            name => (name, set),
+        });
+        let sets = ReportTable::of("Sets", sets, "set: 0 | records | size: stored_bytes B");
         Section::new(format!("Namespace {}", self.name))
             .fact("records", count(stats.records))
             .fact("live", bytes(stats.live_bytes))
@@ -97,21 +102,13 @@ impl NamespaceStat {
             .fact("closed", closed)
             .facts(damaged.map(|damaged| ("damaged entries", damaged)))
             .facts(no_hot_keys.map(|why| ("hot keys", why)))
-            .table(self.sets_table().if_any())
+            .table(sets.if_any())
             .table(secondary_indexes_table("Secondary indexes", &self.indexes))
             .table(
                 hot_table("Records that writers fought over", &self.hot_keys)
                     .of_known()
                     .if_any(),
             )
-    }
-
-    fn sets_table(&self) -> ReportTable {
-        let rows = self.sets.iter().map(|set| match set.name.as_str() {
-            "" => ("(no set)", set),
-            name => (name, set),
-        });
-        ReportTable::of("Sets", rows, "set: 0 | records | size: stored_bytes B")
     }
 }
 

@@ -11,12 +11,11 @@ use console::{Key, Term};
 use spikelet::monitor::{ErrorSnapshot, HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 
 use super::CommandOutcome;
-use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
-use super::print::{emit, emit_report, screen, shown};
+use super::print::{emit, screen, shown};
 use crate::failure::{CommandFailure, Result};
-use crate::report::{Report, ReportTable, Section, bytes, count, decimal, shortened};
-use crate::threads::sleep_until;
+use crate::report::{Report, ReportTable, Section, TEXT_COLUMNS, bytes, count, decimal, shortened};
+use crate::threads::{on_interrupt, sleep_until};
 
 /// How long a first look may be waited for that has rates.
 const FIRST_RATES: Duration = Duration::from_secs(5);
@@ -118,7 +117,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome> {
             let json = json.map_err(|error| CommandFailure::Output(error.into()))?;
             emit(&format!("{json}\n"))?;
         } else {
-            emit_report(&report(host, &snapshot))?;
+            emit(&shown(&report(host, &snapshot), TEXT_COLUMNS))?;
         }
         return Ok(CommandOutcome::Interrupted.only_if(stop.load(Ordering::Relaxed)));
     }

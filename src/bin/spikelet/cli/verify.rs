@@ -29,14 +29,6 @@ struct NamespaceCheck {
 }
 
 impl NamespaceCheck {
-    fn new((name, found): (String, Verification)) -> Self {
-        Self {
-            name,
-            damaged: found.is_damaged(),
-            found,
-        }
-    }
-
     fn section(&self) -> Section {
         let found = &self.found;
         let judgement = if self.damaged { "DAMAGED" } else { "sound" };
@@ -97,7 +89,12 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome> {
     let found = verified.verify();
     bar.finish_and_clear();
     let found = found?;
-    let namespaces: Vec<_> = found.into_iter().map(NamespaceCheck::new).collect();
+    let checked = found.into_iter().map(|(name, found)| NamespaceCheck {
+        name,
+        damaged: found.is_damaged(),
+        found,
+    });
+    let namespaces: Vec<_> = checked.collect();
     let mut damaged = namespaces.iter().any(|namespace| namespace.damaged);
     // Of damaged devices nothing more is said: records may be missing for that reason.
     let shards = if damaged {

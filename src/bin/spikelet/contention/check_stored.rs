@@ -105,7 +105,7 @@ impl RowCheck {
 }
 
 fn look(case: &Case, ledger: &Ledger, dir: &Path) -> Result<Correctness> {
-    let target = HotTarget::existing(case, dir)?;
+    let target = HotTarget::open(case, Some(dir), true)?;
     let found = target.check(ledger);
     target.close()?;
     found

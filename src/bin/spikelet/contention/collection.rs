@@ -12,10 +12,9 @@ use spikelet::shard::ShardPolicy;
 use spikelet::{Result, ShardedCounter, ShardedList, TimeShards, Value, WritePolicy};
 
 use super::case::{Case, Write};
-use super::element_id::{element, number};
 use super::hold::HoldingSet;
 use super::layout::RowLayout;
-use super::routing::HotRoute;
+use super::routing::{HotRoute, element, number};
 
 /// One hot collection.
 pub(super) enum HotCollection {
@@ -111,14 +110,14 @@ impl HotCollection {
         }
     }
 
-    /// Returns the sum of a counter; `None` for lists.
+    /// Returns the sum of a counter; 0 for lists.
     ///
     /// # Errors
     /// What the store answers.
-    pub(super) fn sum(&self) -> Result<Option<u64>> {
+    pub(super) fn sum(&self) -> Result<u64> {
         match self {
-            Self::Counter(counter, _) => Ok(Some(counter.read()? as u64)),
-            Self::List(_) | Self::Timed(_) => Ok(None),
+            Self::Counter(counter, _) => Ok(counter.read()? as u64),
+            Self::List(_) | Self::Timed(_) => Ok(0),
         }
     }
 

@@ -103,17 +103,9 @@ fn failing(judged: &ConditionResult, first: &ReportRow, of_rows: usize) -> Strin
 }
 
 impl FinishedRun {
-    /// Builds the report with its pictures, for a page.
-    pub(crate) fn to_report(&self) -> Report {
-        self.report(true)
-    }
-
-    /// Builds the report for a terminal, without the many numbers behind the pictures.
-    pub(crate) fn to_summary(&self) -> Report {
-        self.report(false)
-    }
-
-    fn report(&self, pictures: bool) -> Report {
+    /// Builds the report: with its pictures for a page, without the many numbers behind them for a
+    /// terminal.
+    pub(crate) fn to_report(&self, pictures: bool) -> Report {
         let said = &self.verdict;
         let drawn = |title: &str, charts: Vec<Chart>| {
             let is_drawn = pictures && !charts.is_empty();
@@ -274,7 +266,7 @@ impl FinishedRun {
             };
             let subject = match judged.demand {
                 Demand::FailIf => format!("fail if {}", judged.condition),
-                Demand::Threshold => judged.condition.to_string(),
+                Demand::Threshold => judged.condition.clone(),
             };
             let first = judged.rows.first().and_then(|row| rows.get(*row));
             let sentence = first.map_or_else(
@@ -402,31 +394,22 @@ fn shards_over_time(row: &ReportRow) -> String {
 
 /// Returns the lines of the table of rows: load, shards and figures of a row; of a row with an
 /// activation, of each phase.
-fn table_lines(measured: &Measurement) -> Vec<(String, String, &Figures)> {
+fn table_lines<'m>(measured: &'m Measurement) -> Vec<(String, String, &'m Figures)> {
     let row = &measured.row;
     if row.phases.is_empty() {
         return vec![(load(row), row.shards.to_string(), &row.figures)];
     }
-    let mut lines = Vec::new();
-    for Phase {
-        name,
-        seconds,
-        figures,
-    } in &row.phases
-    {
-        let shards = match name.as_str() {
+    let line = |phase: &'m Phase| {
+        let shards = match phase.name.as_str() {
             "before" => "1".to_owned(),
             "after" => row.shards.to_string(),
             _ => shards_over_time(row),
         };
-        let seconds = decimal(*seconds, 1);
-        lines.push((
-            format!("{} {name}, {seconds} s", load(row)),
-            shards,
-            figures,
-        ));
-    }
-    lines
+        let (name, seconds) = (&phase.name, decimal(phase.seconds, 1));
+        let load = format!("{} {name}, {seconds} s", load(row));
+        (load, shards, &phase.figures)
+    };
+    row.phases.iter().map(line).collect()
 }
 
 fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {

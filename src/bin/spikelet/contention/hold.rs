@@ -25,19 +25,14 @@ use super::schedule::Holds;
 #[derive(Clone)]
 pub(super) struct HoldingSet {
     records: Arc<dyn RecordSet + Send + Sync>,
-    gates: Option<Gates>,
+    gates: Option<Arc<Gates>>,
 }
 
-#[derive(Clone)]
 struct Gates {
     locks: Set,
-    closed: Arc<AtomicBool>,
-    holds: Arc<Mutex<Holds>>,
-    held: Arc<HoldTimes>,
-}
-
-#[derive(Default)]
-struct HoldTimes {
+    closed: AtomicBool,
+    holds: Mutex<Holds>,
+    /// How many holds there were, and how long all of them took.
     count: AtomicU64,
     sum_ns: AtomicU64,
 }
@@ -51,13 +46,14 @@ impl HoldingSet {
     ) -> Self {
         let gates = gates.map(|(locks, holds)| Gates {
             locks,
-            closed: Arc::default(),
-            holds: Arc::new(Mutex::new(holds)),
-            held: Arc::default(),
+            closed: AtomicBool::new(false),
+            holds: Mutex::new(holds),
+            count: AtomicU64::new(0),
+            sum_ns: AtomicU64::new(0),
         });
         Self {
             records: Arc::new(records),
-            gates,
+            gates: gates.map(Arc::new),
         }
     }
 
@@ -75,9 +71,9 @@ impl HoldingSet {
 
     /// Returns how long records were held on average, in nanoseconds; `None` if none was.
     pub(super) fn mean_hold_ns(&self) -> Option<f64> {
-        let held = &self.gates.as_ref()?.held;
-        let count = held.count.load(Ordering::Relaxed);
-        (count > 0).then(|| held.sum_ns.load(Ordering::Relaxed) as f64 / count as f64)
+        let gates = self.gates.as_ref()?;
+        let count = gates.count.load(Ordering::Relaxed);
+        (count > 0).then(|| gates.sum_ns.load(Ordering::Relaxed) as f64 / count as f64)
     }
 }
 
@@ -96,8 +92,8 @@ impl Gates {
                 let hold = Duration::from_nanos(self.holds.lock().draw_ns());
                 std::thread::sleep(hold.saturating_sub(begun.elapsed()));
                 let held = begun.elapsed().as_nanos() as u64;
-                self.held.count.fetch_add(1, Ordering::Relaxed);
-                self.held.sum_ns.fetch_add(held, Ordering::Relaxed);
+                self.count.fetch_add(1, Ordering::Relaxed);
+                self.sum_ns.fetch_add(held, Ordering::Relaxed);
                 Ok(wrote)
             })
             .flatten()

@@ -5,9 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Settings, Write};
-use super::element_id::INITIAL_FROM;
 use super::put_history::PutHistory;
-use super::routing::HotRoute;
+use super::routing::{HotRoute, INITIAL_FROM};
 
 /// The acknowledged writes of a row.
 #[derive(Debug, Default)]

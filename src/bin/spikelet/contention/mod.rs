@@ -5,14 +5,14 @@
 //! [`measure()`] runs one case in a store of its own and returns its [`ReportRow`]; a
 //! [`FinishedRun`] judges and reports many.
 //!
-//! * `case`, `layout`, `routing`: the rows, and the record that a write goes to.
+//! * `case`, `layout`, `routing`: the rows, and the record and element of a write.
 //! * `schedule`: when writes come, drawn from the seed alone.
-//! * `queue`, `simulate`: a run on a virtual clock, by the engine's queue rule. `live`: a run on
-//!   the engine itself. `activation`: a collection sharded while its row runs.
+//! * `simulate`: a run on a virtual clock, by the engine's queue rule. `live`: a run on the engine
+//!   itself. `activation`: a collection sharded while its row runs.
 //! * `scratch`: a set of a cluster that belongs to the run alone.
 //! * `target`, `collection`: the store that is written to, through the library's sharded handles
-//!   where there are any. `element_id`: elements of lists and the numbers of their writes.
-//!   `put_history`: which put may be the last. `hold`: holds, simulated by a second lock.
+//!   where there are any. `put_history`: which put may be the last. `hold`: holds, simulated by a
+//!   second lock.
 //! * `ledger`: acknowledged writes compared with those found; `journal`: the ledger as a file;
 //!   `check_stored`: a store on disk compared with its ledger after its process was killed.
 //! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects;
@@ -28,7 +28,6 @@ mod check_stored;
 mod collection;
 mod comparison;
 mod document;
-mod element_id;
 pub(crate) mod format;
 mod hdr;
 mod hold;
@@ -40,7 +39,6 @@ mod live;
 mod measure;
 mod processors;
 mod put_history;
-mod queue;
 mod routing;
 mod row;
 mod run;
@@ -115,13 +113,7 @@ pub(crate) fn measure_until(
         stop,
     };
     let began = ProcessorTimes::now().filter(|_| !settings.is_virtual);
-    let RunResult {
-        tally,
-        timeline,
-        ledger,
-        activation,
-        stopped_ns,
-    } = if settings.is_virtual {
+    let ran = if settings.is_virtual {
         simulate::simulate(run)?
     } else {
         live::run(run)?
@@ -129,7 +121,7 @@ pub(crate) fn measure_until(
     let processors_busy = began
         .zip(ProcessorTimes::now())
         .and_then(|(began, now)| now.busy_since(began));
-    let correctness = target.check(&ledger)?;
+    let correctness = target.check(&ran.ledger)?;
     let hold_us = if settings.is_virtual {
         Some(settings.hold.mean.as_secs_f64() * 1e6)
     } else {
@@ -137,7 +129,7 @@ pub(crate) fn measure_until(
     };
     target.close()?;
     let full = window;
-    if let Some(stopped_ns) = stopped_ns {
+    if let Some(stopped_ns) = ran.stopped_ns {
         window.to_ns = window.to_ns.min(stopped_ns);
     }
     if window.to_ns <= window.from_ns {
@@ -145,20 +137,20 @@ pub(crate) fn measure_until(
     }
     let threads = (!settings.is_virtual).then(|| live::open_threads(case));
     let seconds = window.seconds();
-    let mut row = ReportRow::new(case, seconds, &tally, correctness, threads, hold_us);
+    let mut row = ReportRow::new(case, seconds, &ran.tally, correctness, threads, hold_us);
     row.processors_busy = processors_busy;
-    if let Some(activation) = &activation {
-        let writes = timeline.as_deref().unwrap_or_default();
+    if let Some(activation) = &ran.activation {
+        let writes = ran.timeline.as_deref().unwrap_or_default();
         row.phases = activation.phases(writes, window);
         row.moments = activation::timeline(writes, full, activation);
     }
-    row.activation = activation;
+    row.activation = ran.activation;
     Ok(Some(Measurement {
         case: case.clone(),
         row,
-        tally,
+        tally: ran.tally,
         seconds,
-        is_partial: stopped_ns.is_some(),
+        is_partial: ran.stopped_ns.is_some(),
         threads,
     }))
 }

@@ -1,4 +1,6 @@
-//! Which record a write goes to: one function, for the simulation and for the engine.
+//! Which record a write goes to, and what it adds there: one function, for the simulation and for
+//! the engine. Each write adds an element to a list: different for different writes, and in no
+//! order.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,13 +8,40 @@ use spikelet::Value;
 use spikelet::shard::TimeWidth;
 use spikelet::shard::arithmetic::shard_of;
 
-use super::element_id::{element, time, timed};
 use super::layout::RowLayout;
 
 /// Milliseconds from 1970 to 2010, where a store's time begins.
 pub(super) const EPOCH_2010_MS: u64 = 1_262_304_000_000;
 /// The keys of all records of a row begin with this.
 pub(super) const KEY_PREFIX: &str = "hot";
+
+/// The first number of the elements that are in the lists beforehand; writes have smaller ones.
+pub(super) const INITIAL_FROM: u64 = 1 << 31;
+/// The number of a foreign element: no list of the harness has that many.
+const FOREIGN: u32 = u32::MAX;
+/// Odd, so that it has an inverse.
+const FACTOR: u32 = 0x9e37_79b1;
+/// Its inverse, modulo 2^32.
+const INVERSE: u32 = 0x0e8b_2f51;
+
+/// Returns the element that the write of this number adds.
+pub(super) fn element(id: u64) -> Value {
+    Value::Int(i64::from((id as u32).wrapping_mul(FACTOR)))
+}
+
+/// Returns the number of an element, with or without its time; [`FOREIGN`] for any other value.
+pub(super) fn number(element: &Value) -> u32 {
+    let element = match element {
+        Value::List(timed) => timed.iter().last(),
+        alone => Some(alone),
+    };
+    match element {
+        Some(Value::Int(element)) => {
+            u32::try_from(*element).map_or(FOREIGN, |element| element.wrapping_mul(INVERSE))
+        }
+        _ => FOREIGN,
+    }
+}
 
 /// A record of a hot key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,13 +94,23 @@ impl HotRoute {
     pub(super) fn child(&self, id: u64) -> Value {
         match self.bucket {
             None => element(id),
-            Some((_, begins_s)) => timed(begins_s, id),
+            Some(_) => {
+                let at = self.micros(id).cast_signed();
+                Value::List(vec![Value::Int(at), element(id)].into())
+            }
         }
     }
 
-    /// Returns when a write's element is added to its bucket of time; 1970 in layouts without time.
+    /// Returns when time shards say a write's element was added.
     pub(super) fn time(&self, id: u64) -> SystemTime {
-        time(self.begins_s(), id)
+        SystemTime::UNIX_EPOCH + Duration::from_micros(self.micros(id))
+    }
+
+    /// Returns when time shards say a write's element was added, in microseconds since 1970: its
+    /// number in microseconds after the beginning of its bucket, which no bucket is too short for.
+    fn micros(&self, id: u64) -> u64 {
+        let begins = self.begins_s().saturating_mul(1_000_000);
+        begins.saturating_add(id & (u32::MAX as u64 >> 1))
     }
 
     /// Returns the route of the hot key alone.
@@ -90,6 +129,11 @@ impl HotRoute {
             bucket: None,
             shard: (shards > 1).then_some(shard),
         }
+    }
+
+    /// Returns the records of all shards of a key, in layouts without time.
+    pub(super) fn all_of(key: u32, shards: u32) -> impl Iterator<Item = Self> {
+        (0..shards).map(move |shard| Self::hashed(key, shards, shard))
     }
 
     /// Returns its shard; 0 if there is only one.
@@ -134,6 +178,19 @@ mod tests {
         ] {
             let route = HotRoute::of(layout.parse().unwrap(), 3, 99, at);
             assert_eq!(route.record_key(), name, "{layout}");
+        }
+    }
+
+    #[test]
+    fn a_write_is_known_by_its_element() {
+        let timed = HotRoute::of("hourly".parse().unwrap(), 0, 0, NOW_MS);
+        for id in [0, 1, 77, 20_000_000, INITIAL_FROM - 1, INITIAL_FROM] {
+            assert_eq!(number(&element(id)), id as u32);
+            assert_eq!(number(&timed.child(id)), id as u32);
+        }
+        let foreign = [Value::Nil, Value::List(vec![].into()), Value::Int(1 << 32)];
+        for other in foreign {
+            assert_eq!(number(&other), FOREIGN);
         }
     }
 

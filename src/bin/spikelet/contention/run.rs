@@ -135,8 +135,13 @@ fn cpu() -> Option<String> {
 }
 
 impl FinishedRun {
-    /// Judges the rows.
-    pub(crate) fn new(settings: &Settings, measured: Vec<Measurement>, judging: &Criteria) -> Self {
+    /// Judges the rows, and says what they lack if they were interrupted.
+    pub(crate) fn new(
+        settings: &Settings,
+        measured: Vec<Measurement>,
+        judging: &Criteria,
+        interruption: Option<Interruption>,
+    ) -> Self {
         let rows: Vec<&ReportRow> = measured.iter().map(|measured| &measured.row).collect();
         // A row that was activated on the way has no rate of its own at which it is in trouble.
         let steady = measured.iter().filter(|one| !one.case.activates());
@@ -151,9 +156,9 @@ impl FinishedRun {
         for one in &measured {
             correctness.add(&one.row.correctness);
         }
-        let run = Self {
+        let mut run = Self {
             verdict: Headline::of_nothing(),
-            interruption: None,
+            interruption,
             passes: false,
             settings: settings.clone(),
             correctness,
@@ -167,15 +172,9 @@ impl FinishedRun {
             host: Host::of(settings),
             measured,
         };
-        run.with(None)
-    }
-
-    /// Adds what an interrupted run lacks.
-    pub(crate) fn with(mut self, interruption: Option<Interruption>) -> Self {
-        self.interruption = interruption;
-        self.verdict = Headline::of(&self);
-        self.passes = !self.verdict.word.fails();
-        self
+        run.verdict = Headline::of(&run);
+        run.passes = !run.verdict.word.fails();
+        run
     }
 
     /// Returns the rows.

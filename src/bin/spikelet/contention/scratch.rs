@@ -1,6 +1,7 @@
 //! A set of a cluster that belongs to a run: it is empty before the first row, and after each.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -29,7 +30,7 @@ const SWEEPS: usize = 3;
 /// dropped.
 #[derive(Debug)]
 pub(crate) struct ScratchSet {
-    records: ClusterSet,
+    pub(super) records: ClusterSet,
     /// Writes the claim again and again, until the sender is dropped.
     beats: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -42,7 +43,7 @@ impl ScratchSet {
     /// # Errors
     /// [`CommandFailure::Input`] if the set holds another record, or another run has taken it;
     /// errors of the cluster.
-    pub(crate) fn claim(cluster: &Cluster, set: &str) -> Result<Self> {
+    pub(crate) fn claim(cluster: &Cluster, set: &str) -> Result<Arc<Self>> {
         let records = cluster.records(set)?;
         let refused = |reason: String| CommandFailure::at(format!("set {set:?}"), reason);
         let under_way = || refused("another run is under way in it".to_owned());
@@ -67,26 +68,6 @@ impl ScratchSet {
             Err(Error::RecordExists { .. } | Error::Generation { .. }) => return Err(under_way()),
             done => drop(done?),
         }
-        let claimed = Self::new(records);
-        claimed.sweep()?;
-        Ok(claimed)
-    }
-
-    /// Returns the records.
-    pub(super) const fn records(&self) -> &ClusterSet {
-        &self.records
-    }
-
-    /// Deletes the records of these keys.
-    ///
-    /// # Errors
-    /// If the cluster refuses.
-    pub(super) fn delete(&self, keys: impl IntoIterator<Item = String>) -> Result<()> {
-        let keys: Vec<Key<'static>> = keys.into_iter().map(Key::from).collect();
-        delete(&self.records, &keys)
-    }
-
-    fn new(records: ClusterSet) -> Self {
         let (alive, ends) = mpsc::channel();
         let beating = records.clone();
         let beats = std::thread::spawn(move || {
@@ -95,10 +76,12 @@ impl ScratchSet {
                 let _ = beating.operate_on(&policy(), &CLAIM.into(), &[put("claimed", 1)]);
             }
         });
-        Self {
+        let claimed = Self {
             records,
             beats: Some((alive, beats)),
-        }
+        };
+        claimed.sweep()?;
+        Ok(Arc::new(claimed))
     }
 
     /// Deletes all records of rows that are found in the set.
@@ -111,14 +94,38 @@ impl ScratchSet {
             self.records
                 .scan_records(&mut |record| match record.key() {
                     Some(Key::String(key)) if key.starts_with(KEY_PREFIX) => {
-                        found.push(Key::from(key.into_owned()));
+                        found.push(key.into_owned());
                     }
                     _ => {}
                 })?;
             if found.is_empty() {
                 break;
             }
-            delete(&self.records, &found)?;
+            self.delete(found)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the records of these keys.
+    ///
+    /// # Errors
+    /// If the cluster refuses.
+    pub(super) fn delete(&self, keys: impl IntoIterator<Item = String>) -> Result<()> {
+        let (policy, delete) = (policy(), [delete_all_bins()]);
+        let keys: Vec<String> = keys.into_iter().collect();
+        for keys in keys.chunks(BATCH) {
+            let call = |key: &String| RecordCall {
+                policy: &policy,
+                key: Key::from(key.clone()),
+                operations: &delete,
+            };
+            let calls: Vec<RecordCall<'_>> = keys.iter().map(call).collect();
+            for deleted in self.records.operate_on_each(&calls) {
+                match deleted {
+                    Err(Error::NotFound { .. }) => {}
+                    done => drop(done?),
+                }
+            }
         }
         Ok(())
     }
@@ -131,9 +138,7 @@ impl Drop for ScratchSet {
             // A panic of it has been reported.
             let _ = beats.join();
         }
-        let given_back = self
-            .sweep()
-            .and_then(|()| delete(&self.records, &[CLAIM.into()]));
+        let given_back = self.sweep().and_then(|()| self.delete([CLAIM.to_owned()]));
         if let Err(error) = given_back {
             let set = self.records.name();
             eprintln!(
@@ -180,25 +185,4 @@ fn generation_of_claim(records: &ClusterSet) -> spikelet::Result<Option<u32>> {
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn delete(records: &ClusterSet, keys: &[Key<'static>]) -> Result<()> {
-    let (policy, delete) = (policy(), [delete_all_bins()]);
-    for keys in keys.chunks(BATCH) {
-        let calls: Vec<RecordCall<'_>> = keys
-            .iter()
-            .map(|key| RecordCall {
-                policy: &policy,
-                key: key.clone(),
-                operations: &delete,
-            })
-            .collect();
-        for deleted in records.operate_on_each(&calls) {
-            match deleted {
-                Err(Error::NotFound { .. }) => {}
-                done => drop(done?),
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,18 +1,16 @@
 //! A row on a virtual clock: a discrete-event simulation, the same for the same seed on every
 //! machine.
 //!
-//! Time is simulated: when writes come, how they queue ([`RecordQueue`], the engine's rule)
-//! and how long each holds its record. Admitted writes are really made to an in-memory store
-//! when its hold ends, so that acknowledged can be compared with found here, too. Calls take no
-//! time.
+//! Time is simulated: when writes come, how they queue ([`admits`], the engine's rule) and how long
+//! each holds its record. Admitted writes are really made to an in-memory store when their holds
+//! end, so that acknowledged can be compared with found here, too. Calls take no time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use super::case::Arrivals;
 use super::ledger::Ledger;
 use super::measure::Recorder;
-use super::queue::{Arrival, RecordQueue};
 use super::routing::HotRoute;
 use super::schedule::{Holds, KeySource, PlannedWrite, arrivals};
 use super::{RowRun, RunResult};
@@ -38,36 +36,23 @@ enum Event {
     Send(PendingWrite),
 }
 
-/// Events by time, and within one time in the order in which they were made.
-#[derive(Debug, Default)]
-struct Agenda {
-    events: BTreeMap<(u64, u64), Event>,
-    made: u64,
-}
-
-impl Agenda {
-    fn at(&mut self, time_ns: u64, event: Event) {
-        self.events.insert((time_ns, self.made), event);
-        self.made += 1;
-    }
-
-    fn next_time(&self) -> Option<u64> {
-        self.events
-            .first_key_value()
-            .map(|((time_ns, _), _)| *time_ns)
-    }
-
-    fn take(&mut self) -> Option<(u64, Event)> {
-        let ((time_ns, _), event) = self.events.pop_first()?;
-        Some((time_ns, event))
-    }
+/// Returns whether a writer that comes gets into the queue of a record that has this many writers,
+/// the served one among them. The rule is that of the engine's record lock: one is served, at most
+/// `max_waiters` (`None`: any number) wait in the order in which they came, and a writer that comes
+/// while that many wait is refused at once. So an acknowledged writer was in the queue for at most
+/// `max_waiters + 1` holds. A test holds the rule and the lock side by side.
+fn admits(in_queue: usize, max_waiters: Option<usize>) -> bool {
+    max_waiters.is_none_or(|most| in_queue <= most)
 }
 
 /// One row in the making.
 struct Simulation<'a> {
     run: RowRun<'a>,
-    queues: HashMap<HotRoute, RecordQueue<PendingWrite>>,
-    agenda: Agenda,
+    /// The writers of each record, of which the first is served.
+    queues: HashMap<HotRoute, VecDeque<PendingWrite>>,
+    /// What is to happen, by time, and within one time in the order in which it was planned.
+    agenda: BTreeMap<(u64, u64), Event>,
+    planned: u64,
     holds: Holds,
     /// For each writer of a closed loop.
     keys: Vec<KeySource>,
@@ -91,7 +76,8 @@ pub(super) fn simulate(run: RowRun<'_>) -> Result<RunResult> {
     let mut simulation = Simulation {
         run,
         queues: HashMap::new(),
-        agenda: Agenda::default(),
+        agenda: BTreeMap::new(),
+        planned: 0,
         holds: Holds::new(case),
         keys: (0..writers)
             .map(|writer| KeySource::new(case, writer as u64))
@@ -120,7 +106,8 @@ pub(super) fn simulate(run: RowRun<'_>) -> Result<RunResult> {
             }
         }
         Arrivals::Closed { .. } => {
-            while let Some(due) = simulation.agenda.next_time() {
+            while let Some(((due, _), _)) = simulation.agenda.first_key_value() {
+                let due = *due;
                 if stop.load(Ordering::Relaxed) {
                     stopped_ns = Some(due);
                     // No writer writes again.
@@ -144,45 +131,48 @@ pub(super) fn simulate(run: RowRun<'_>) -> Result<RunResult> {
 impl Simulation<'_> {
     /// Lets everything happen that is due up to this time.
     fn until(&mut self, time_ns: u64) {
-        while self.agenda.next_time().is_some_and(|due| due <= time_ns) {
-            match self.agenda.take() {
-                Some((now_ns, Event::Done(route))) => self.done(route, now_ns),
-                Some((_, Event::Send(sent))) => self.send(sent),
-                None => return,
+        while let Some(next) = self.agenda.first_entry()
+            && next.key().0 <= time_ns
+        {
+            match next.remove_entry() {
+                ((now_ns, _), Event::Done(route)) => self.done(route, now_ns),
+                (_, Event::Send(sent)) => self.send(sent),
             }
         }
+    }
+
+    fn plan(&mut self, time_ns: u64, event: Event) {
+        self.agenda.insert((time_ns, self.planned), event);
+        self.planned += 1;
     }
 
     fn send(&mut self, sent: PendingWrite) {
         let now_ns = sent.sent_ns;
         self.run.target.advance_to_ms(now_ns / 1_000_000);
         let route = self.run.target.route(sent.wanted.key, sent.wanted.id);
-        let max_waiters = self.run.case.settings.max_waiters();
-        let queue = self
-            .queues
-            .entry(route)
-            .or_insert_with(|| RecordQueue::new(max_waiters));
-        match queue.arrive(sent) {
-            Arrival::Served => self.hold(route, now_ns),
-            Arrival::Queued => {}
-            Arrival::Busy => self.refused(sent),
+        let queue = self.queues.entry(route).or_default();
+        if !admits(queue.len(), self.run.case.settings.max_waiters()) {
+            return self.refused(sent);
+        }
+        queue.push_back(sent);
+        if queue.len() == 1 {
+            self.hold(route, now_ns);
         }
     }
 
     fn hold(&mut self, route: HotRoute, now_ns: u64) {
         let until_ns = now_ns + self.holds.draw_ns();
-        self.agenda.at(until_ns, Event::Done(route));
+        self.plan(until_ns, Event::Done(route));
     }
 
     fn done(&mut self, route: HotRoute, now_ns: u64) {
-        let Some(queue) = self.queues.get_mut(&route) else {
+        let queue = self.queues.entry(route).or_default();
+        let Some(sent) = queue.pop_front() else {
             return;
         };
-        let left = queue.leave();
-        if queue.served().is_some() {
+        if !queue.is_empty() {
             self.hold(route, now_ns);
         }
-        let Some(sent) = left else { return };
         if let Some(count) = self.refused_in_row.get_mut(sent.writer) {
             *count = 0;
         }
@@ -213,7 +203,7 @@ impl Simulation<'_> {
                 refused: sent.refused + 1,
                 ..sent
             };
-            self.agenda.at(later_ns, Event::Send(again));
+            self.plan(later_ns, Event::Send(again));
         } else {
             self.write_next(sent.writer, later_ns);
         }
@@ -239,12 +229,14 @@ impl Simulation<'_> {
             refused: 0,
             writer,
         };
-        self.agenda.at(now_ns, Event::Send(sent));
+        self.plan(now_ns, Event::Send(sent));
     }
 }
 
 /// The result code of [`spikelet::Error::KeyBusy`].
 pub(super) const KEY_BUSY: u8 = 14;
 
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod tests;

@@ -14,13 +14,12 @@ use spikelet::{
 
 use super::case::{Case, Write};
 use super::collection::HotCollection;
-use super::element_id::number;
 use super::hold::HoldingSet;
 use super::journal::{Journal, WriteState};
 use super::layout::RowLayout;
 use super::ledger::{Correctness, InitialElements, Ledger};
 use super::put_history;
-use super::routing::{EPOCH_2010_MS, HotRoute};
+use super::routing::{EPOCH_2010_MS, HotRoute, number};
 use super::schedule::Holds;
 #[cfg(feature = "cluster")]
 use super::scratch::{self, ScratchSet};
@@ -55,13 +54,12 @@ pub(super) struct HotTarget {
     case: Case,
     /// The store of the row alone; `None` on a cluster.
     store: Option<Store>,
-    place: RowPlace,
+    #[cfg(feature = "cluster")]
+    scratch: Option<Arc<ScratchSet>>,
     pub(super) held: HoldingSet,
     policy: WritePolicy,
     /// The clock of a virtual run.
     clock: Option<Arc<ManualClock>>,
-    /// The keys of records by hot key and shard, unless they go with the time.
-    names: Vec<String>,
     payload: Vec<u8>,
     /// The hot keys as the library's handles have them; empty where the operation has no handle of
     /// its own.
@@ -91,7 +89,14 @@ impl HotTarget {
         let mut target = match place {
             RowPlace::Embedded => Self::open(case, dir.as_deref(), false)?,
             #[cfg(feature = "cluster")]
-            RowPlace::Cluster(scratch) => Self::on_cluster(case, scratch)?,
+            RowPlace::Cluster(scratch) => Self {
+                scratch: Some(Arc::clone(scratch)),
+                ..Self::with(
+                    case,
+                    HoldingSet::new(scratch.records.clone(), None),
+                    scratch::policy(),
+                )?
+            },
         };
         let shards = case.layout.live_shards();
         if shards > 1 && !case.activates() {
@@ -107,16 +112,11 @@ impl HotTarget {
         Ok(target)
     }
 
-    /// Opens the store of a row that was kept in this directory, for reading, without waiting for
-    /// holds.
+    /// Opens the store of a row, in memory or in this directory, without waiting for holds.
     ///
     /// # Errors
     /// What the store refuses.
-    pub(super) fn existing(case: &Case, dir: &Path) -> Result<Self> {
-        Self::open(case, Some(dir), true)
-    }
-
-    fn open(case: &Case, dir: Option<&Path>, read_only: bool) -> Result<Self> {
+    pub(super) fn open(case: &Case, dir: Option<&Path>, read_only: bool) -> Result<Self> {
         let settings = &case.settings;
         let clock = settings
             .is_virtual
@@ -128,7 +128,8 @@ impl HotTarget {
             config
         };
         let has_gates = !settings.is_virtual && !settings.hold.mean.is_zero();
-        let mut builder = Store::builder().namespace(config(RECORDS));
+        let builder = Store::builder().read_only(read_only);
+        let mut builder = builder.namespace(config(RECORDS));
         if has_gates {
             builder = builder.namespace(config(GATES));
         }
@@ -137,9 +138,6 @@ impl HotTarget {
         }
         if let Some(dir) = dir {
             builder = builder.path(dir);
-        }
-        if read_only {
-            builder = builder.read_only(true);
         }
         let store = builder.open()?;
         let records = store.namespace(RECORDS)?.set(SET)?;
@@ -152,55 +150,27 @@ impl HotTarget {
         let policy = WritePolicy::default()
             .total_timeout(None)
             .override_shards(true);
-        let mut target = Self::with(
-            case,
-            (Some(store), RowPlace::Embedded),
-            HoldingSet::new(records, gates),
-            policy,
-        )?;
-        target.clock = clock;
-        Ok(target)
+        Ok(Self {
+            store: Some(store),
+            clock,
+            ..Self::with(case, HoldingSet::new(records, gates), policy)?
+        })
     }
 
-    #[cfg(feature = "cluster")]
-    fn on_cluster(case: &Case, scratch: &Arc<ScratchSet>) -> Result<Self> {
-        let held = HoldingSet::new(scratch.records().clone(), None);
-        Self::with(
-            case,
-            (None, RowPlace::Cluster(Arc::clone(scratch))),
-            held,
-            scratch::policy(),
-        )
-    }
-
-    fn with(
-        case: &Case,
-        (store, place): (Option<Store>, RowPlace),
-        held: HoldingSet,
-        policy: WritePolicy,
-    ) -> Result<Self> {
+    fn with(case: &Case, held: HoldingSet, policy: WritePolicy) -> Result<Self> {
         let settings = &case.settings;
-        let shards = case.layout.live_shards();
-        let keys = 0..settings.hot_keys;
-        let each = keys
-            .clone()
-            .flat_map(|key| (0..shards).map(move |shard| HotRoute::hashed(key, shards, shard)));
-        let names = match case.layout {
-            RowLayout::Hashed(_) => each.map(|route| route.record_key()).collect(),
-            RowLayout::Timed(..) => Vec::new(),
-        };
-        let collections = keys
+        let collections = (0..settings.hot_keys)
             .filter_map(|key| HotCollection::new(case, &held, [SET, BIN], key, &policy).transpose())
             .collect::<spikelet::Result<_>>()?;
-        let lists = settings.hot_keys as usize * shards as usize;
+        let lists = settings.hot_keys as usize * case.layout.live_shards() as usize;
         Ok(Self {
             case: case.clone(),
-            store,
-            place,
+            store: None,
+            #[cfg(feature = "cluster")]
+            scratch: None,
             policy,
             collections,
             clock: None,
-            names,
             payload: vec![0x5a; settings.payload],
             lengths: (0..lists).map(|_| AtomicU64::new(0)).collect(),
             trimming: AtomicBool::new(false),
@@ -213,14 +183,17 @@ impl HotTarget {
 
     /// Puts the initial elements and the payload into the records of the collections.
     fn fill(&self) -> Result<()> {
-        let settings = &self.case.settings;
+        // Collections that will be activated begin in one record.
+        let begins = if self.case.activates() {
+            RowLayout::Hashed(1)
+        } else {
+            self.case.layout
+        };
         for (key, collection) in (0..).zip(&self.collections) {
             let mut of_places: HashMap<HotRoute, Vec<u64>> = HashMap::new();
-            if settings.write == Write::AddUnique {
-                for id in InitialElements::of(settings).numbers() {
-                    let route = self.beginning(key, id);
-                    of_places.entry(route).or_default().push(id);
-                }
+            for id in InitialElements::of(&self.case.settings).numbers() {
+                let route = HotRoute::of(begins, key, id, self.records().now_ms());
+                of_places.entry(route).or_default().push(id);
             }
             for (route, ids) in &of_places {
                 // The handle makes the list. The other elements are put beside its first one all at
@@ -237,38 +210,19 @@ impl HotTarget {
                     length.store(ids.len() as u64, Ordering::Relaxed);
                 }
             }
-            self.pad(key, of_places.keys())?;
+            // The payload is put beside that, as far as the records exist.
+            let padded: Vec<HotRoute> = match begins {
+                _ if self.payload.is_empty() => Vec::new(),
+                RowLayout::Hashed(shards) => HotRoute::all_of(key, shards).collect(),
+                RowLayout::Timed(..) => of_places.into_keys().collect(),
+            };
+            for route in padded {
+                let padding = [self.padding()];
+                let key = Key::from(route.record_key());
+                self.records().operate_on(&self.policy, &key, &padding)?;
+            }
         }
         Ok(())
-    }
-
-    /// Puts the payload beside what the records of a collection hold, as far as they exist.
-    fn pad<'a>(&self, key: u32, filled: impl Iterator<Item = &'a HotRoute>) -> Result<()> {
-        if self.payload.is_empty() {
-            return Ok(());
-        }
-        let routes: Vec<HotRoute> = match self.case.layout {
-            RowLayout::Hashed(shards) if !self.case.activates() => (0..shards)
-                .map(|shard| HotRoute::hashed(key, shards, shard))
-                .collect(),
-            RowLayout::Hashed(_) => vec![HotRoute::hashed(key, 1, 0)],
-            RowLayout::Timed(..) => filled.copied().collect(),
-        };
-        for route in routes {
-            let padding = [self.padding()];
-            let key = Key::from(route.record_key());
-            self.records().operate_on(&self.policy, &key, &padding)?;
-        }
-        Ok(())
-    }
-
-    /// Returns where an initial element is: collections that will be activated begin in one record.
-    fn beginning(&self, key: u32, id: u64) -> HotRoute {
-        if self.case.activates() {
-            HotRoute::hashed(key, 1, 0)
-        } else {
-            self.route(key, id)
-        }
     }
 
     fn padding(&self) -> Operation {
@@ -290,27 +244,13 @@ impl HotTarget {
     /// Returns the record that a write goes to now. Counters choose among their shards themselves:
     /// on a virtual clock this is the queue of a random one.
     pub(super) fn route(&self, key: u32, id: u64) -> HotRoute {
-        let now_ms = match self.case.layout {
-            RowLayout::Hashed(_) => 0,
-            RowLayout::Timed(..) => self.records().now_ms(),
-        };
-        HotRoute::of(self.case.layout, key, id, now_ms)
-    }
-
-    fn number_of(&self, route: &HotRoute) -> usize {
-        let shards = self.case.layout.live_shards() as usize;
-        route.key as usize * shards + route.shard_number() as usize
+        HotRoute::of(self.case.layout, key, id, self.records().now_ms())
     }
 
     fn length(&self, route: &HotRoute) -> Option<&AtomicU64> {
-        self.lengths.get(self.number_of(route))
-    }
-
-    fn with_name<R>(&self, route: &HotRoute, run: impl FnOnce(&Key<'_>) -> R) -> R {
-        match self.names.get(self.number_of(route)) {
-            Some(name) => run(&Key::from(name.as_str())),
-            None => run(&Key::from(route.record_key())),
-        }
+        let shards = self.case.layout.live_shards() as usize;
+        let place = route.key as usize * shards + route.shard_number() as usize;
+        self.lengths.get(place)
     }
 
     /// Does a write, and notes it if it is acknowledged.
@@ -368,10 +308,9 @@ impl HotTarget {
                 operations.push(self.padding());
             }
         }
-        self.with_name(route, |key| {
-            self.held.operate_on(&self.policy, key, &operations)
-        })
-        .map(|_| true)
+        let key = Key::from(route.record_key());
+        self.held.operate_on(&self.policy, &key, &operations)?;
+        Ok(true)
     }
 
     /// Cuts a list back to its length once it is too long, at a position that varies: past the
@@ -398,10 +337,9 @@ impl HotTarget {
         let surplus = grown - u64::from(kept);
         let cut =
             lists::remove_by_index_range_count(BIN, from as i64, surplus, ListReturnType::Values);
-        let done = self.with_name(route, |key| {
-            let operations = [cut, lists::size(BIN)];
-            self.records().operate_on(&self.policy, key, &operations)
-        });
+        let key = Key::from(route.record_key());
+        let operations = [cut, lists::size(BIN)];
+        let done = self.records().operate_on(&self.policy, &key, &operations);
         if let Ok(done) = done
             && let (Some(Value::List(removed)), Some(Value::Int(left))) =
                 (done.value(0), done.value(1))
@@ -423,10 +361,9 @@ impl HotTarget {
         let own = |route: &HotRoute| ledger.acked.get(route).copied().unwrap_or_default();
         let Some(collection) = self.collections.get(route.key as usize) else {
             let known = self.puts.of(route);
-            let operations = [get_bin(BIN)];
-            let found = self.with_name(route, |key| {
-                self.held.operate_on(&self.policy, key, &operations)
-            })?;
+            let key = Key::from(route.record_key());
+            let read = [get_bin(BIN)];
+            let found = self.held.operate_on(&self.policy, &key, &read)?;
             let is_seen = match found.value(0) {
                 Some(Value::Int(count)) => *count as u64 >= own(route),
                 Some(value @ Value::Blob(_)) => put_history::number(value)
@@ -462,11 +399,9 @@ impl HotTarget {
                 Ok(Correctness::of_elements(ledger, found, beforehand))
             }
             (_, false) => {
-                let mut sums = HashMap::new();
-                for (key, collection) in (0..).zip(&self.collections) {
-                    sums.insert(key, collection.sum()?.unwrap_or_default());
-                }
-                let sum = |route: &HotRoute| sums.get(&route.key).copied().unwrap_or(0);
+                let sums = self.collections.iter().map(HotCollection::sum);
+                let sums: Vec<u64> = sums.collect::<spikelet::Result<_>>()?;
+                let sum = |route: &HotRoute| sums.get(route.key as usize).copied().unwrap_or(0);
                 Ok(Correctness::of_counts(ledger, sum))
             }
             (_, true) => self.check_records(ledger),
@@ -478,11 +413,9 @@ impl HotTarget {
     fn check_records(&self, ledger: &Ledger) -> Result<Correctness> {
         let (mut counts, mut replaced) = (HashMap::new(), 0);
         for (route, acked) in &ledger.acked {
+            let key = Key::from(route.record_key());
             let read = [get_bin(BIN)];
-            let found = self.with_name(route, |key| {
-                self.records().operate_on(&self.policy, key, &read)
-            });
-            let found = match found {
+            let found = match self.records().operate_on(&self.policy, &key, &read) {
                 Err(Error::NotFound { .. }) => continue,
                 found => found?,
             };
@@ -515,18 +448,19 @@ impl HotTarget {
         if let Some(store) = self.store {
             store.close()?;
         }
-        match self.place {
-            RowPlace::Embedded => Ok(()),
-            #[cfg(feature = "cluster")]
-            RowPlace::Cluster(scratch) => match self.case.layout {
-                RowLayout::Hashed(_) => {
-                    let roots =
-                        (0..self.case.settings.hot_keys).map(|key| HotRoute::hashed(key, 1, 0));
-                    scratch.delete(roots.map(|route| route.record_key()).chain(self.names))
+        #[cfg(feature = "cluster")]
+        if let Some(scratch) = self.scratch {
+            let keys = 0..self.case.settings.hot_keys;
+            match self.case.layout {
+                RowLayout::Hashed(shards) => {
+                    let of_key =
+                        |key| HotRoute::all_of(key, 1).chain(HotRoute::all_of(key, shards));
+                    scratch.delete(keys.flat_map(of_key).map(|route| route.record_key()))?;
                 }
-                RowLayout::Timed(..) => scratch.sweep(),
-            },
+                RowLayout::Timed(..) => scratch.sweep()?,
+            }
         }
+        Ok(())
     }
 }
 

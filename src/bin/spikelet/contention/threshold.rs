@@ -1,9 +1,8 @@
 //! Conditions on rows, such as `key_busy>0.1%` or `p99<30ms`, as k6 has them.
 
-use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::activation::Phase;
 use super::format::micros_as_shown;
@@ -113,12 +112,6 @@ impl FromStr for RowCondition {
     }
 }
 
-impl fmt::Display for RowCondition {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.text)
-    }
-}
-
 impl RowCondition {
     /// Returns whether the condition holds; `None` where no write was acknowledged, or too few to
     /// judge. Times are compared as the table shows them: a histogram answers with the upper edge
@@ -163,9 +156,8 @@ pub(crate) enum Demand {
 /// A condition, judged.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ConditionResult {
-    /// The condition.
-    #[serde(serialize_with = "as_text")]
-    pub(crate) condition: RowCondition,
+    /// The condition, as it was given.
+    pub(crate) condition: String,
     /// What it means.
     pub(crate) demand: Demand,
     /// Whether the run passes.
@@ -189,10 +181,6 @@ pub(crate) struct FailedPhase {
     pub(crate) phase: String,
 }
 
-fn as_text<S: Serializer>(condition: &RowCondition, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(condition)
-}
-
 /// Judges all rows by a condition; rows with an activation by their phases.
 pub(super) fn judge(
     condition: &RowCondition,
@@ -200,7 +188,7 @@ pub(super) fn judge(
     rows: &[&ReportRow],
 ) -> ConditionResult {
     let mut result = ConditionResult {
-        condition: condition.clone(),
+        condition: condition.text.clone(),
         demand,
         passes: true,
         rows: Vec::new(),

@@ -1,20 +1,17 @@
 //! The verdict of a run of `contention`: whether the run can say anything, and then its finding
 //! about the record.
 //!
-//! * `limits`: whether the machine limited a row, and how busy a record was. `findings`: the rules.
-//! * `remedy`: how many shards help.
+//! * `findings`: the rules, and whether the machine limited a row. `remedy`: how many shards help.
 
 mod findings;
-mod limits;
 mod remedy;
 
 use serde::Serialize;
 
 use self::findings::{
-    activated, busy, fine, guideline, lost, machine, not_the_record, nothing, overload, slow,
-    too_short,
+    activated, busy, fine, guideline, limited, lost, machine, not_the_record, nothing, overload,
+    slow, too_short,
 };
-use self::limits::limited;
 use super::{Word, rules_in};
 use crate::contention::format::load;
 use crate::contention::{FinishedRun, ReportRow, RowLayout};
@@ -135,7 +132,7 @@ impl Headline {
     /// Carries conditions that are not met: they decide the exit code.
     fn with_conditions(mut self, run: &FinishedRun) -> Self {
         let failing = run.conditions.iter().filter(|judged| !judged.passes);
-        let failing: Vec<String> = failing.map(|judged| judged.condition.to_string()).collect();
+        let failing: Vec<&str> = failing.map(|judged| &*judged.condition).collect();
         if !failing.is_empty() && !self.word.fails() {
             self.sentence = format!(
                 "{} of {} conditions not met ({}). {}: {}",

@@ -1,23 +1,16 @@
 //! `contention --host`: rows against a cluster, within limits, and only with `--yes`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet::cluster::Cluster;
 
 use super::ClusterContention;
-use crate::contention::{Arrivals, Case, ClusterSettings, RowPlace, ScratchSet, Settings};
+use crate::contention::{Arrivals, Case, ClusterSettings, Settings};
 use crate::failure::{CommandFailure, Result};
 use crate::report::{bytes, count, decimal, duration};
 
 /// The `transaction-pending-limit` assumed of servers that do not report theirs.
 const PENDING_LIMIT: usize = 20;
-
-/// A cluster, before anything is written to it.
-pub(super) struct Reached<'a> {
-    arguments: &'a ClusterContention,
-    cluster: Cluster,
-}
 
 impl ClusterContention {
     /// Returns the settings of all rows against the cluster, if one is asked for.
@@ -35,10 +28,7 @@ impl ClusterContention {
     ///
     /// # Errors
     /// If the connection fails.
-    pub(super) fn connect(
-        &self,
-        mut settings: Settings,
-    ) -> Result<(Option<Reached<'_>>, Settings)> {
+    pub(super) fn connect(&self, mut settings: Settings) -> Result<(Option<Cluster>, Settings)> {
         let Some(host) = self.host.host() else {
             return Ok((None, settings));
         };
@@ -50,43 +40,28 @@ impl ClusterContention {
             let namespace = cluster.namespace();
             cluster_settings.place = format!("{host}, namespace {namespace}, set {:?}", self.set);
         }
-        let reached = Reached {
-            arguments: self,
-            cluster,
-        };
-        Ok((Some(reached), settings))
+        Ok((Some(cluster), settings))
     }
-}
 
-impl Reached<'_> {
     /// Refuses to write these rows, unless that was allowed.
     ///
     /// # Errors
     /// What they would write.
-    pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<()> {
-        if self.arguments.yes {
+    pub(super) fn confirm(&self, cluster: &Cluster, cases: &[Case], repeats: usize) -> Result<()> {
+        if self.yes {
             return Ok(());
         }
-        let extent = self.extent(cases, repeats);
+        let extent = self.extent(cluster, cases, repeats);
         Err(CommandFailure::Input(format!(
             "{extent} Nothing was written: give --yes to allow it"
         )))
     }
 
-    /// Takes the set for the rows.
-    ///
-    /// # Errors
-    /// It holds records, or the cluster refuses.
-    pub(super) fn claim(&self) -> Result<RowPlace> {
-        let scratch = ScratchSet::claim(&self.cluster, &self.arguments.set)?;
-        Ok(RowPlace::Cluster(Arc::new(scratch)))
-    }
-
     /// Says what would be written where.
-    fn extent(&self, cases: &[Case], repeats: usize) -> String {
+    fn extent(&self, cluster: &Cluster, cases: &[Case], repeats: usize) -> String {
         let rate = cases.iter().map(|case| match case.load {
             Arrivals::Open { rate } => rate,
-            Arrivals::Closed { .. } => self.arguments.max_rate,
+            Arrivals::Closed { .. } => self.max_rate,
         });
         let rows = cases.len() * repeats;
         let size = cases.iter().map(Case::estimated_bytes).max().unwrap_or(0);
@@ -96,8 +71,8 @@ impl Reached<'_> {
             .sum();
         format!(
             "contention writes to set {:?} of namespace {} for {} ({} row{}), up to {} writes a second and {} of records, and deletes them.",
-            self.arguments.set,
-            self.cluster.namespace(),
+            self.set,
+            cluster.namespace(),
             duration(time * u32::try_from(repeats).unwrap_or(u32::MAX)),
             count(rows as u64),
             if rows == 1 { "" } else { "s" },

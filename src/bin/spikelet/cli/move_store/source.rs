@@ -10,7 +10,7 @@ use spikelet::record::KeyHash;
 use spikelet::{Digest, Key, Namespace, Store};
 
 use super::until;
-use crate::cli::monitor_client::MonitorAddress;
+use crate::cli::monitor_client::{MonitorAddress, header};
 use crate::cli::target::{only, only_of, open};
 use crate::failure::{CommandFailure, Result};
 
@@ -156,8 +156,7 @@ impl MovedStore {
                 parsed(&piece.text, next, damaged)
             }
             Self::Program { monitor, namespace } => {
-                let read = patiently(|| monitor.records(namespace, &[("from", from)]))?;
-                parsed(&read.text, read.next, read.damaged)
+                records_of(monitor, namespace, &[("from", from)])
             }
         }
     }
@@ -204,14 +203,14 @@ impl MovedStore {
         let mut present = Present::default();
         let digests: Vec<_> = changes.records.iter().collect();
         for digests in digests.chunks(DIGESTS_AT_ONCE) {
-            let read = self.records_of(digests)?;
+            let read = self.by_digest(digests)?;
             if read.damaged == 0 {
                 present.records.extend(read.records);
                 continue;
             }
             // The answer says how many are damaged; one by one it is known which.
             for digest in digests {
-                let read = self.records_of(std::slice::from_ref(digest))?;
+                let read = self.by_digest(std::slice::from_ref(digest))?;
                 if read.damaged > 0 {
                     present.damaged.push(digest.1.clone());
                 }
@@ -221,7 +220,7 @@ impl MovedStore {
         Ok(present)
     }
 
-    fn records_of(&self, digests: &[(&Digest, &RecordAddress)]) -> Result<SourcePiece> {
+    fn by_digest(&self, digests: &[(&Digest, &RecordAddress)]) -> Result<SourcePiece> {
         let Self::Program { monitor, namespace } = self else {
             return Ok(SourcePiece::default());
         };
@@ -230,9 +229,21 @@ impl MovedStore {
             .map(|(digest, _)| digest.to_string())
             .collect();
         let query: Vec<_> = digests.iter().map(|digest| ("digest", &**digest)).collect();
-        let read = patiently(|| monitor.records(namespace, &query))?;
-        parsed(&read.text, None, read.damaged)
+        records_of(monitor, namespace, &query)
     }
+}
+
+/// Asks a program for records: all of a piece (`from`), or some by digest (`digest`).
+fn records_of(
+    monitor: &MonitorAddress,
+    namespace: &str,
+    query: &[(&str, &str)],
+) -> Result<SourcePiece> {
+    let query = [&[("namespace", namespace)], query].concat();
+    let (head, text) = patiently(|| monitor.answer("/records.asb", &query))?;
+    let damaged = header(&head, "X-Damaged").and_then(|count| count.parse().ok());
+    let next = header(&head, "X-Next").map(str::to_owned);
+    parsed(&text, next, damaged.unwrap_or_default())
 }
 
 /// Asks a program until it answers: it may be starting anew.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::contention::case::Arrivals;
-use crate::contention::element_id::INITIAL_FROM;
+use crate::contention::routing::INITIAL_FROM;
 use crate::contention::testing::settings;
 
 #[test]

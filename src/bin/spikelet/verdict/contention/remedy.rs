@@ -2,7 +2,7 @@
 
 use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
 
-use super::limits::{relieves, served};
+use super::findings::{relieves, served};
 use super::{GOODPUT_MIN, Headline, LoadRows, WORTH_IT, arrow};
 use crate::contention::{BUSY_KNEE, ReportRow, RowLayout};
 use crate::report::{count, decimal, percent, short};

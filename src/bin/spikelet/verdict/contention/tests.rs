@@ -24,7 +24,7 @@ fn judged(
     let measured = measured.collect();
     // Rows that are changed stand for rows of the engine.
     settings.is_virtual = change as usize == same as Change as usize;
-    Headline::of(&FinishedRun::new(&settings, measured, criteria))
+    FinishedRun::new(&settings, measured, criteria, None).verdict
 }
 
 fn same(_: &mut ReportRow) {}
@@ -409,7 +409,7 @@ fn shards_that_were_activated_in_vain_are_not_called_ok() {
             ];
             measured
         });
-        let found = Headline::of(&FinishedRun::new(&settings, measured.into(), &plain()));
+        let found = FinishedRun::new(&settings, measured.into(), &plain(), None).verdict;
         assert_eq!(found.word, word, "{found:?}");
     }
 }

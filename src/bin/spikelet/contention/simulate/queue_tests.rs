@@ -1,10 +1,18 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc;
 
 use proptest::prelude::*;
 use spikelet::{Error, NamespaceConfig, Set, Store, WritePolicy};
 
 use super::*;
+
+/// What happens to a writer that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    Served,
+    Queued,
+    Busy,
+}
 
 /// The engine's lock of one record, driven a step at a time: writers are threads that hold it until
 /// they are released.
@@ -91,22 +99,29 @@ proptest! {
         max_waiters in 0usize..4,
         steps in prop::collection::vec(prop::bool::weighted(0.65), 1..40),
     ) {
-        let mut model = RecordQueue::new(Some(max_waiters));
+        let mut model = VecDeque::new();
         let mut real = RealLock::new(max_waiters);
         let mut refused = 0;
         for (writer, arrives) in steps.into_iter().enumerate() {
             if arrives {
-                let is_free = model.served().is_none();
-                let expected = model.arrive(writer);
+                let is_free = model.is_empty();
+                let expected = match admits(model.len(), Some(max_waiters)) {
+                    false => Arrival::Busy,
+                    true if is_free => Arrival::Served,
+                    true => Arrival::Queued,
+                };
+                if expected != Arrival::Busy {
+                    model.push_back(writer);
+                }
                 prop_assert_eq!(real.arrive(writer, is_free), expected);
                 refused += usize::from(expected == Arrival::Busy);
-            } else if let Some(gone) = model.leave() {
-                let next = model.served().copied();
+            } else if let Some(gone) = model.pop_front() {
+                let next = model.front().copied();
                 prop_assert_eq!(real.leave(gone, next.is_some()), next);
             }
         }
-        while let Some(gone) = model.leave() {
-            let next = model.served().copied();
+        while let Some(gone) = model.pop_front() {
+            let next = model.front().copied();
             prop_assert_eq!(real.leave(gone, next.is_some()), next);
         }
         let left = real.threads.into_values().map(|thread| thread.join().unwrap());
