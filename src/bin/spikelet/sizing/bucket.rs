@@ -6,6 +6,7 @@ use spikelet::shard::arithmetic::{
 };
 
 use super::model::TimeRecommendation;
+use super::recommendation::Need;
 use crate::report::{bytes, count};
 
 /// The widths, the narrowest first: names and seconds.
@@ -19,52 +20,39 @@ const WIDTHS: [(&str, u64); 6] = [
 ];
 const HOUR_S: u64 = 3_600;
 
-/// The known figures of a collection that grows with time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Growth {
-    /// Elements that come a second.
-    pub(crate) per_s: f64,
-    /// Bytes of each element.
-    pub(crate) element_bytes: f64,
-    /// How long each is kept, in seconds; `None`: for ever.
-    pub(crate) retention_s: Option<u64>,
-    /// How many there are; `None`: not known.
-    pub(crate) elements: Option<u64>,
-    /// The most that a shard should hold, in bytes.
-    pub(crate) shard_bytes_max: u64,
-}
-
-impl Growth {
-    /// Returns what a bucket of this width takes at its 99th percentile.
-    fn bucket_bytes(&self, width_s: u64) -> f64 {
-        arrivals_p99(self.per_s * width_s as f64) * self.element_bytes
-    }
-
-    /// Recommends a width: of an hour and more the narrowest with a bucket that is worth a record
-    /// and fits into the shards that the rate asks for anyway; or else the widest below an hour
-    /// that fits. A bucket is never wider than the retention. Only where not even a minute fits is
-    /// it hashed further for its size.
-    pub(crate) fn recommend(&self) -> TimeRecommendation {
-        let by_rate = power_of_two(shards_by_rate(self.per_s, WRITES_PER_SECOND));
+impl Need {
+    /// Recommends a width, if every write adds an element: of an hour and more the narrowest with a
+    /// bucket that is worth a record and fits into the shards that the rate asks for anyway; or else
+    /// the widest below an hour that fits. A bucket is never wider than the retention. Only where
+    /// not even a minute fits is it hashed further for its size. `None` if it is not known how fast
+    /// elements come, or one element is larger than a shard.
+    pub(super) fn time(&self) -> Option<TimeRecommendation> {
+        let per_s = self.writes_per_s.filter(|rate| *rate > 0.0)?;
+        let element_bytes = self.element_bytes.filter(|_| self.is_spread_by_size())?;
+        // At its 99th percentile.
+        let bucket_bytes = |width_s: u64| arrivals_p99(per_s * width_s as f64) * element_bytes;
+        let by_rate = power_of_two(shards_by_rate(per_s, WRITES_PER_SECOND));
         let room = (by_rate * self.shard_bytes_max) as f64;
         let worth = (by_rate * SWEET_SPOT_FROM_BYTES) as f64;
         let is_kept = |width_s: u64| self.retention_s.is_none_or(|kept| width_s <= kept);
         let mut fits = WIDTHS
             .into_iter()
-            .filter(|(_, width_s)| is_kept(*width_s) && self.bucket_bytes(*width_s) <= room);
+            .filter(|(_, width_s)| is_kept(*width_s) && bucket_bytes(*width_s) <= room);
         let (coarse, fine): (Vec<_>, Vec<_>) =
             fits.by_ref().partition(|(_, width_s)| *width_s >= HOUR_S);
         let [narrowest, ..] = WIDTHS;
         let (width, width_s) = coarse
             .iter()
-            .find(|(_, width_s)| self.bucket_bytes(*width_s) >= worth)
+            .find(|(_, width_s)| bucket_bytes(*width_s) >= worth)
             .or(coarse.last())
             .or(fine.last())
             .copied()
             .unwrap_or(narrowest);
-        let bucket_bytes_p99 = self.bucket_bytes(width_s).ceil() as u64;
+        let bucket_bytes_p99 = bucket_bytes(width_s).ceil() as u64;
         let by_size = power_of_two(shards_by_size(bucket_bytes_p99, self.shard_bytes_max));
-        TimeRecommendation {
+        let by_number = |elements: u64| (elements as f64 / per_s / width_s as f64).ceil() as u64;
+        let kept = self.retention_s.map(|kept| kept.div_ceil(width_s));
+        Some(TimeRecommendation {
             width,
             width_s,
             bucket_bytes_p99,
@@ -73,17 +61,8 @@ impl Growth {
             } else {
                 1
             }),
-            buckets: self.buckets(width_s),
-        }
-    }
-
-    fn buckets(&self, width_s: u64) -> Option<u64> {
-        let by_number =
-            |elements: u64| (elements as f64 / self.per_s / width_s as f64).ceil() as u64;
-        match self.retention_s {
-            Some(kept) => Some(kept.div_ceil(width_s)),
-            None => self.elements.map(by_number),
-        }
+            buckets: kept.or_else(|| self.elements.map(by_number)),
+        })
     }
 }
 
@@ -123,14 +102,14 @@ mod tests {
     use super::*;
 
     fn advised(per_s: f64, element_bytes: f64, retention_s: Option<u64>) -> (&'static str, u64) {
-        let growth = Growth {
-            per_s,
-            element_bytes,
+        let need = Need {
+            writes_per_s: Some(per_s),
+            element_bytes: Some(element_bytes),
             retention_s,
-            elements: None,
             shard_bytes_max: SWEET_SPOT_BYTES,
+            ..Need::default()
         };
-        let found = growth.recommend();
+        let found = need.time().unwrap();
         assert!(
             found.bucket_bytes_p99 <= found.hash_shards * SWEET_SPOT_BYTES,
             "{found:?}"
@@ -166,14 +145,15 @@ mod tests {
 
     #[test]
     fn buckets_are_counted_by_the_retention_or_by_the_elements() {
-        let growth = |retention_s, elements| Growth {
-            per_s: 10.0,
-            element_bytes: 15.0,
+        let need = |retention_s, elements| Need {
+            writes_per_s: Some(10.0),
+            element_bytes: Some(15.0),
             retention_s,
             elements,
             shard_bytes_max: SWEET_SPOT_BYTES,
+            ..Need::default()
         };
-        let buckets = |retention_s, elements| growth(retention_s, elements).recommend().buckets;
+        let buckets = |retention_s, elements| need(retention_s, elements).time().unwrap().buckets;
         assert_eq!(buckets(Some(86_400), Some(7)), Some(288));
         assert_eq!(buckets(None, Some(30_000)), Some(10));
         assert_eq!(buckets(None, None), None);

@@ -155,16 +155,22 @@ impl RecordMeasure {
 
     /// Measures a record by what the servers of a cluster say of it: its size, and of its lists and
     /// maps the number of elements and what some of these take.
+    ///
+    /// # Errors
+    /// An element that no record can hold.
     #[cfg(feature = "cluster")]
-    pub(crate) fn told(record: &spikelet::cluster::MeasuredRecord, shard_bytes_max: u64) -> Self {
+    pub(crate) fn told(
+        record: &spikelet::cluster::MeasuredRecord,
+        shard_bytes_max: u64,
+    ) -> Result<Self> {
         let bins = record.collections.iter();
         let bins = bins.map(|found| BinMeasure::told(found, shard_bytes_max));
-        let mut measured =
-            Self::new(record.key.as_ref(), 0, bins.collect()).with_metadata(&record.metadata);
+        let mut measured = Self::new(record.key.as_ref(), 0, bins.collect::<Result<_>>()?)
+            .with_metadata(&record.metadata);
         measured.digest = Some(record.digest.to_string());
         measured.bytes = record.bytes;
         measured.stored_bytes = record.bytes.next_multiple_of(PADDING_BYTES);
-        measured
+        Ok(measured)
     }
 
     /// Builds a record of its key and the size of its body.
@@ -312,19 +318,20 @@ impl BinMeasure {
 
     /// Estimates a collection by some of its elements.
     #[cfg(feature = "cluster")]
-    fn told(collection: &spikelet::cluster::MeasuredCollection, shard_bytes_max: u64) -> Self {
-        let some = [(
-            STAND_IN.to_owned(),
-            Value::from(collection.elements.clone()),
-        )];
-        let sampled = RecordMeasure::given(None, some, shard_bytes_max).unwrap_or_default();
+    fn told(
+        collection: &spikelet::cluster::MeasuredCollection,
+        shard_bytes_max: u64,
+    ) -> Result<Self> {
+        let some = Value::from(collection.elements.clone());
+        let sampled = [(STAND_IN.to_owned(), some)];
+        let sampled = RecordMeasure::given(None, sampled, shard_bytes_max)?;
         let sampled = sampled.bins.iter().find_map(|bin| bin.collection.as_ref());
         let sampled = sampled.map_or(0, |sampled| sampled.bytes);
         let (count, sampled_count) = (collection.count, collection.elements.len() as u64);
         let bytes = count * sampled / sampled_count.max(1);
         let element_bytes = sampled / sampled_count.max(1);
         let is_blocked = is_blocked(shard_bytes_max, bytes, element_bytes as f64, count);
-        Self {
+        Ok(Self {
             name: collection.bin.clone(),
             kind: if collection.is_map { "map" } else { "list" },
             bytes,
@@ -336,7 +343,7 @@ impl BinMeasure {
                 }),
                 ..CollectionMeasure::default()
             }),
-        }
+        })
     }
 
     /// Returns whether the bin describes a companion, and holds no part of the collection.

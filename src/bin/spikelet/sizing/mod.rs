@@ -4,7 +4,7 @@
 //! Records go by one after the other (`source`). Each is measured (`measure`) and counted in its
 //! set (`set_stats`; `size_histogram` for sizes, `sample` where only a sample is measured). Then
 //! each set gets a verdict ([`crate::verdict`]), what helps (`remedy`), a number of shards
-//! (`recommendation`, `shard_sizes`) and its lints (`lint`); together they make a [`Sizing`]
+//! (`recommendation`) and its lints (`lint`); together they make a [`Sizing`]
 //! (`model`, `summarize`). `secondary_index` says what the indexes of a store take. `present` shows
 //! it as a report or CSV.
 //!
@@ -18,12 +18,11 @@ pub(crate) mod measure;
 pub(crate) mod model;
 mod plan;
 mod present;
-mod recommendation;
+pub(crate) mod recommendation;
 pub(crate) mod remedy;
 mod sample;
 mod secondary_index;
 pub(crate) mod set_stats;
-pub(crate) mod shard_sizes;
 mod size_histogram;
 mod source;
 mod summarize;

@@ -119,11 +119,11 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
         writes_per_s,
         retention_s,
         elements: Some(entries),
-        time_to_live_s_p50: None,
         shard_bytes_max: SWEET_SPOT_BYTES,
         remedy,
         // Where each entry has a record, writes are distributed with them.
         remedy_for_rate: remedy,
+        ..Need::default()
     };
     Ok(planned(&need, entries, entry_bytes))
 }

@@ -5,10 +5,8 @@ use spikelet::shard::arithmetic::{
     power_of_two, shards_by_rate, shards_by_size, writes_per_hold,
 };
 
-use super::bucket::Growth;
-use super::model::{Recommendation, ShardScenario, TimeRecommendation};
+use super::model::{Recommendation, ShardScenario};
 use super::remedy::SizeRemedy;
-use super::shard_sizes::{COMPANION_BYTES, largest_shard, shards_within};
 use crate::report::{bytes, count, exact};
 use crate::verdict::Word;
 use crate::verdict::sizing::{bound_text, shard_word, watched_from};
@@ -27,7 +25,7 @@ const INDEX_BYTES_MAX: f64 = 64.0;
 const WHAT_IF_MIN: u64 = 32;
 
 /// The figures that shards are counted for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Need {
     /// What would be sharded: a `record` that is mostly its list or map, or has none; or a `list or
     /// map` beside which its record holds more.
@@ -56,7 +54,7 @@ pub(super) struct Need {
 
 impl Need {
     /// Returns whether shards make it smaller, or are not needed.
-    const fn is_spread_by_size(&self) -> bool {
+    pub(super) const fn is_spread_by_size(&self) -> bool {
         matches!(self.remedy, SizeRemedy::Nothing | SizeRemedy::Shard)
     }
 
@@ -135,7 +133,7 @@ pub(super) fn recommend(need: &Need) -> Recommendation {
             .element_bytes
             .map(|bytes| elements_per_shard(bytes.ceil() as u64)),
         remedy: remedy(need, shards),
-        time: time(need),
+        time: need.time(),
         time_to_live_s_p50: need.time_to_live_s_p50,
         sentence: String::new(),
     };
@@ -185,21 +183,6 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
     }
 }
 
-/// Recommends buckets of time; `None` if it is not known how fast elements come, or one element is
-/// larger than a shard.
-fn time(need: &Need) -> Option<TimeRecommendation> {
-    let per_s = need.writes_per_s.filter(|rate| *rate > 0.0)?;
-    let element_bytes = need.element_bytes?;
-    let growth = Growth {
-        per_s,
-        element_bytes,
-        retention_s: need.retention_s,
-        elements: need.elements,
-        shard_bytes_max: need.shard_bytes_max,
-    };
-    need.is_spread_by_size().then(|| growth.recommend())
-}
-
 /// Returns the table over the number of shards: powers of two up to where shards are small enough,
 /// and to 32 at least. Empty where shards do not help. `enough`: a number of shards that was
 /// recommended, from which on nothing more is asked for.
@@ -245,6 +228,47 @@ pub(super) fn what_if(
         shards *= 2;
     }
     rows
+}
+
+/// Bytes of a shard beside its elements: header, key, and its description.
+const COMPANION_BYTES: u64 = 160;
+
+/// Returns what the largest of these shards takes, in 99 of 100 cases. `element_bytes`: the mean
+/// element, weighed by size.
+fn largest_shard(total_bytes: u64, element_bytes: f64, shards: u64) -> u64 {
+    if shards <= 1 {
+        return total_bytes;
+    }
+    let mean = total_bytes as f64 / shards as f64;
+    let deviation = (mean * element_bytes * (1.0 - 1.0 / shards as f64)).sqrt();
+    let largest = mean + farthest(shards) * deviation;
+    (largest.ceil() as u64).min(total_bytes) + COMPANION_BYTES
+}
+
+/// Returns the fewest shards of which the largest is within a bound: a power of two from `least`
+/// on, up to [`SHARDS_MAX`] unless more are the least.
+pub(crate) fn shards_within(
+    bound_bytes: u64,
+    total_bytes: u64,
+    element_bytes: f64,
+    least: u64,
+) -> u64 {
+    let mut shards = power_of_two(least);
+    while shards > 1
+        && shards < SHARDS_MAX
+        && largest_shard(total_bytes, element_bytes, shards) > bound_bytes
+    {
+        shards *= 2;
+    }
+    shards
+}
+
+/// Returns how many standard deviations the farthest of `values` normal values is above the mean,
+/// in 99 of 100 cases.
+fn farthest(values: u64) -> f64 {
+    // The chance beyond z is about exp(-z^2 / 2) / (z sqrt(2 pi)); solved by iteration.
+    let odds = values as f64 / 0.01 / std::f64::consts::TAU.sqrt();
+    (0..8).fold(3.0, |z: f64, _| (2.0 * (odds / z).ln()).sqrt())
 }
 
 #[cfg(test)]

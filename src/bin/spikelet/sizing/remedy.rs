@@ -3,7 +3,7 @@
 use serde::Serialize;
 use spikelet::ValueRef;
 
-use super::shard_sizes::shards_within;
+use super::recommendation::shards_within;
 use crate::verdict::sizing::watched_from;
 
 /// The longest part of a map's key that is shown.

@@ -95,16 +95,10 @@ pub(crate) struct SetStats {
     pub(crate) judged: SizeHistogram,
     /// What records take on the device.
     pub(crate) stored: SizeHistogram,
-    pub(crate) expiring: u64,
     pub(crate) times_to_live_s: SizeHistogram,
     pub(crate) bins: BTreeMap<String, BinStats>,
-    pub(crate) without_key: u64,
-    /// Records with the key of an earlier one.
-    pub(crate) repeated_keys: u64,
-    pub(crate) colon_in_key: u64,
-    pub(crate) companions: u64,
-    pub(crate) too_many_bins: u64,
-    pub(crate) long_names: u64,
+    /// How many records a rule of the lints applies to, by the name of the rule.
+    pub(crate) noted: BTreeMap<&'static str, u64>,
     /// What helps the records beyond 128 KiB, and how many it helps.
     pub(crate) remedies: BTreeMap<SizeRemedy, u64>,
     /// The largest record to judge, of any size.
@@ -206,13 +200,14 @@ impl SetStats {
         if let Some(seconds) = record.time_to_live_s {
             self.times_to_live_s.add(seconds);
         }
-        self.expiring += u64::from(record.expires);
-        self.without_key += u64::from(record.key.is_empty());
-        self.companions += u64::from(record.companion.is_some());
-        self.colon_in_key += u64::from(record.colon_in_key && record.companion.is_none());
-        self.too_many_bins += u64::from(record.bins.len() > MAX_BINS);
-        self.long_names += u64::from(record.bins.iter().any(|bin| bin.has_long_name()));
         let is_judged = record.companion.is_none();
+        let has_long_name = record.bins.iter().any(BinMeasure::has_long_name);
+        self.note("bin_name_too_long", has_long_name);
+        self.note("too_many_bins", record.bins.len() > MAX_BINS);
+        self.note("expiry_without_nsup", record.expires);
+        self.note("colon_in_key", record.colon_in_key && is_judged);
+        self.note("key_not_stored", record.key.is_empty());
+        self.note("shards", !is_judged);
         for bin in &record.bins {
             let stats = bin_of(&mut self.bins, &bin.name);
             *stats.kinds.entry(bin.kind).or_default() += 1;
@@ -226,6 +221,13 @@ impl SetStats {
                 .offer(u64::from(record.generation), &record);
         }
         self.largest.offer(record.bytes, &record);
+    }
+
+    /// Counts a record for a rule of the lints, if it applies.
+    pub(crate) fn note(&mut self, rule: &'static str, applies: bool) {
+        if applies {
+            *self.noted.entry(rule).or_default() += 1;
+        }
     }
 
     /// Counts a record other than a companion for the verdict.

@@ -75,9 +75,7 @@ pub(super) fn summarize(
     let damaged = origin.namespaces.iter().map(|one| one.damaged).sum();
     let writes_per_s = options.rate_of(None);
     let is_unassigned = writes_per_s.is_some() && hottest.is_none();
-    let verdict = SizingHeadline::new(&sets, &origin.contended)
-        .with_rate(is_unassigned)
-        .with_damage(damaged);
+    let verdict = SizingHeadline::new(&sets, &origin.contended, is_unassigned, damaged);
     let sets: Vec<SetSizing> = sets.into_iter().map(|(set, _)| set).collect();
     let mut contended = origin.contended;
     contended.truncate(options.top);
@@ -247,8 +245,6 @@ fn need(case: &SetFacts<'_>) -> Need {
         element_bytes: collection.map(|found| found.element_bytes()),
         weighed_element_bytes: collection.map_or(0.0, |found| found.largest.1),
         writes_per_s: case.writes_per_s,
-        retention_s: None,
-        elements: None,
         time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
         shard_bytes_max,
         remedy: if is_small {
@@ -257,6 +253,8 @@ fn need(case: &SetFacts<'_>) -> Need {
             remedy
         },
         remedy_for_rate: case.remedy_for_rate(),
+        // How long elements are kept, and how many there are in all, is not known.
+        ..Need::default()
     }
 }
 

@@ -7,7 +7,7 @@ mod tables;
 pub(super) use tables::what_if_table;
 
 use super::bucket;
-use super::model::{NamespaceSizing, SetSizing, Sizing, TimeRecommendation};
+use super::model::{SetSizing, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::SizeRemedy;
 use super::secondary_index::secondary_indexes_table;
@@ -227,11 +227,11 @@ impl Sizing {
                 "What spikelet's own index takes is measured where a store is sized; a file or a cluster has none.",
             ),
         };
-        let shown: Vec<ReportTable> = self
-            .namespaces
-            .iter()
-            .filter_map(secondary_indexes)
-            .collect();
+        let secondary = self.namespaces.iter().filter_map(|namespace| {
+            let caption = format!("Secondary indexes of {}", namespace.namespace);
+            secondary_indexes_table(&caption, &namespace.secondary_indexes)
+        });
+        let shown: Vec<ReportTable> = secondary.collect();
         if shown.is_empty() {
             return section;
         }
@@ -273,12 +273,6 @@ impl Sizing {
             format!("{namespace}.{set}")
         }
     }
-}
-
-/// The secondary indexes of a namespace of a store.
-fn secondary_indexes(namespace: &NamespaceSizing) -> Option<ReportTable> {
-    let caption = format!("Secondary indexes of {}", namespace.namespace);
-    secondary_indexes_table(&caption, &namespace.secondary_indexes)
 }
 
 /// Writes `1 record in 1 set`, `7 records in 2 sets`.

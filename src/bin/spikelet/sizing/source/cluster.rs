@@ -191,8 +191,9 @@ impl Partitions {
         let (rate, bins) = (reading.records_per_second, &mut self.bins);
         let (records, most) = (&mut self.records, self.shard_bytes_max);
         let take = |record: MeasuredRecord| {
-            let measured = || RecordMeasure::told(&record, most);
-            records.entry(record.digest).or_insert_with(measured);
+            let measured = RecordMeasure::told(&record, most)?;
+            records.entry(record.digest).or_insert(measured);
+            Ok(())
         };
         until_stopped(reading.stop, take, |each| {
             large.measure_partitions(range, rate, bins, each);
@@ -219,6 +220,7 @@ impl Partitions {
                 let measured = RecordMeasure::viewed(digest, key.as_ref(), view, most);
                 measured.with_metadata(record.metadata())
             });
+            Ok(())
         };
         until_stopped(reading.stop, take, |each| {
             set.scan_partitions(range, reading.records_per_second, each);
@@ -229,15 +231,12 @@ impl Partitions {
 /// Takes what a scan shows, until it fails or is to end.
 fn until_stopped<T>(
     stop: &AtomicBool,
-    mut take: impl FnMut(T),
+    mut take: impl FnMut(T) -> spikelet::Result<()>,
     scan: impl FnOnce(&mut dyn FnMut(spikelet::Result<T>) -> ControlFlow<()>),
 ) -> spikelet::Result<()> {
     let mut failed = Ok(());
     scan(&mut |shown| {
-        match shown {
-            Ok(shown) => take(shown),
-            Err(error) => failed = Err(error),
-        }
+        failed = shown.and_then(&mut take);
         if failed.is_err() || stop.load(Ordering::Relaxed) {
             ControlFlow::Break(())
         } else {

@@ -82,7 +82,7 @@ pub(super) fn read(
                 .key
                 .as_ref()
                 .is_none_or(|key| keys.insert(identity(&line.set, key)));
-            set.repeated_keys += u64::from(!is_new);
+            set.note("repeated_key", !is_new);
         }
         if number % TELL_EVERY == 0 {
             progress(file.read.get(), file.length);

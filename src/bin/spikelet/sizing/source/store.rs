@@ -1,11 +1,10 @@
 //! Records of a store on disk.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use spikelet::storage::HotRecord;
 use spikelet::{Digest, Namespace, Store};
 
 use super::ProgressSink;
@@ -44,15 +43,15 @@ pub(super) fn read(
         let sets = namespace.sets();
         // By the numbers of the sets.
         let mut counted = stats.sets(namespace.name(), &sets);
-        let mut fought_over = Contended::of(namespace);
+        let mut fought_over = contended_of(namespace);
         let mut damaged = 0;
         let _: ControlFlow<()> = namespace.scan(|record| {
             match record {
                 Ok(record) => {
-                    if let Some(at) = fought_over.places.get(&record.digest) {
+                    if let Some(hot) = fought_over.get_mut(&record.digest) {
                         let set = sets.get(usize::from(record.set_id));
-                        let record = RecordMeasure::scanned(&record, shard_bytes_max);
-                        fought_over.complete(*at, set.map(|set| set.name.as_str()), &record);
+                        hot.set = set.map(|set| set.name.clone());
+                        complete(hot, &RecordMeasure::scanned(&record, shard_bytes_max));
                     }
                     if let Some(Some(set)) = counted.get_mut(usize::from(record.set_id)) {
                         let Ok(()) = set.meet(|most| {
@@ -69,7 +68,7 @@ pub(super) fn read(
             ControlFlow::Continue(())
         });
         measured.push(namespace_sizing(namespace, damaged, options.set.as_deref()));
-        contended.extend(fought_over.joined());
+        contended.extend(joined(fought_over.into_values()));
     }
     contended.sort_by_key(|hot| std::cmp::Reverse((hot.key_busy, hot.waits)));
     if let Some(wanted) = &options.set {
@@ -109,15 +108,11 @@ fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -
     }
 }
 
-/// The records that writers fought over, completed by what the scan finds of them.
-struct Contended {
-    records: Vec<RecordSizing>,
-    places: HashMap<Digest, usize>,
-}
-
-impl Contended {
-    fn of(namespace: &Namespace) -> Self {
-        let contended = |hot: &HotRecord| RecordSizing {
+/// Returns the records that writers fought over, by their digests.
+fn contended_of(namespace: &Namespace) -> BTreeMap<Digest, RecordSizing> {
+    let hot = namespace.hot_records(CONTENDED_MAX).into_iter();
+    hot.map(|hot| {
+        let contended = RecordSizing {
             namespace: namespace.name().to_owned(),
             key: hot.key.as_ref().map(report::key),
             digest: Some(hot.digest.to_string()),
@@ -125,57 +120,46 @@ impl Contended {
             key_busy: Some(hot.busy),
             ..RecordSizing::default()
         };
-        let hot = namespace.hot_records(CONTENDED_MAX);
-        Self {
-            records: hot.iter().map(contended).collect(),
-            places: hot
-                .iter()
-                .enumerate()
-                .map(|(at, hot)| (hot.digest, at))
-                .collect(),
-        }
-    }
+        (hot.digest, contended)
+    })
+    .collect()
+}
 
-    /// Adds the role of a record to the figures counted of it.
-    fn complete(&mut self, at: usize, set: Option<&str>, record: &RecordMeasure) {
-        let Some(hot) = self.records.get_mut(at) else {
-            return;
+/// Adds the role of a record to the figures counted of it.
+fn complete(hot: &mut RecordSizing, record: &RecordMeasure) {
+    hot.bytes = Some(record.bytes);
+    hot.remedy = Some(record.remedy_for_rate());
+    match &record.companion {
+        Some(companion) => {
+            hot.key = Some(companion.root.clone());
+            hot.bin.clone_from(&companion.bin);
+            hot.shards = Some(companion.shards);
+        }
+        None => hot.bin = record.contended_bin().map(str::to_owned),
+    }
+}
+
+/// Returns the records, the companions of a collection as one.
+fn joined(records: impl Iterator<Item = RecordSizing>) -> Vec<RecordSizing> {
+    let mut joined: Vec<RecordSizing> = Vec::new();
+    for hot in records {
+        let is_same = |other: &&mut RecordSizing| {
+            other.shards.is_some()
+                && hot.shards.is_some()
+                && (&other.set, &other.key, &other.bin) == (&hot.set, &hot.key, &hot.bin)
         };
-        hot.set = set.map(str::to_owned);
-        hot.bytes = Some(record.bytes);
-        hot.remedy = Some(record.remedy_for_rate());
-        match &record.companion {
-            Some(companion) => {
-                hot.key = Some(companion.root.clone());
-                hot.bin.clone_from(&companion.bin);
-                hot.shards = Some(companion.shards);
-            }
-            None => hot.bin = record.contended_bin().map(str::to_owned),
-        }
-    }
-
-    /// Returns the records, the companions of a collection as one.
-    fn joined(self) -> Vec<RecordSizing> {
-        let mut joined: Vec<RecordSizing> = Vec::new();
-        for hot in self.records {
-            let is_same = |other: &&mut RecordSizing| {
-                other.shards.is_some()
-                    && hot.shards.is_some()
-                    && (&other.set, &other.key, &other.bin) == (&hot.set, &hot.key, &hot.bin)
-            };
-            match joined.iter_mut().find(is_same) {
-                Some(same) => {
-                    for (sum, own) in [
-                        (&mut same.waits, hot.waits),
-                        (&mut same.key_busy, hot.key_busy),
-                        (&mut same.bytes, hot.bytes),
-                    ] {
-                        *sum = sum.zip(own).map(|(a, b)| a + b);
-                    }
+        match joined.iter_mut().find(is_same) {
+            Some(same) => {
+                for (sum, own) in [
+                    (&mut same.waits, hot.waits),
+                    (&mut same.key_busy, hot.key_busy),
+                    (&mut same.bytes, hot.bytes),
+                ] {
+                    *sum = sum.zip(own).map(|(a, b)| a + b);
                 }
-                None => joined.push(hot),
             }
+            None => joined.push(hot),
         }
-        joined
     }
+    joined
 }

@@ -154,3 +154,25 @@ fn a_number_of_shards_that_leaves_too_large_ones_for_the_limit_is_not_called_ok(
         .find(|row| row.shards == found.advice.shards_pow2);
     assert_eq!(own.unwrap().band, Word::Ok);
 }
+
+#[test]
+fn sentences_name_what_a_record_should_hold_under_the_limit() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path(), |store| {
+        let put = |set: &str, count| {
+            let set = store.set(set).unwrap();
+            set.put(1, [("l", list(count, 100))]).unwrap();
+        };
+        put("small", 10);
+        put("large", 700);
+    });
+    // 80 % of 100 KiB, of which the list of 700 x 100 bytes takes more than a half.
+    let found = limited(&dir, 102_400);
+    let [of_large, of_small] = ["large", "small"].map(|name| &set(&found, name).verdict.sentence);
+    assert!(of_large.contains("% of the 80.0 KiB"), "{of_large}");
+    assert!(of_small.ends_with("all are within 80.0 KiB."), "{of_small}");
+    assert!(!found.verdict.sentence.contains("128 KiB"), "{found:?}");
+    let found = limited(&dir, 409_600);
+    let of_small = &set(&found, "small").verdict.sentence;
+    assert!(of_small.ends_with("all are within 128 KiB."), "{of_small}");
+}

@@ -105,27 +105,29 @@ pub(super) fn collections(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> 
 
 fn collection_words(set: &SetFacts<'_>, bin: &str, found: &CollectionStats, bound: u64) -> String {
     let p99 = found.sizes.per_mille(990);
+    let most = set.stats.shard_bytes_max;
     let what = if bound < SWEET_SPOT_BYTES {
-        format!("{} of", share(p99))
+        share(p99, most)
     } else {
-        excess(p99)
+        excess(p99, most)
     };
     let (which, or_more) = set.top_percent("list or map", found.sizes.count());
     format!(
-        "{which} in bin {bin} takes {}{or_more}, {what} the 128 KiB that one record should hold",
-        bytes(p99)
+        "{which} in bin {bin} takes {}{or_more}, {what} the {} that one record should hold",
+        bytes(p99),
+        bound_text(most)
     )
 }
 
-/// Writes the part of the bound of a record.
-fn share(size: u64) -> String {
-    let percent = size as f64 / SWEET_SPOT_BYTES as f64 * 100.0;
-    format!("{} %", decimal(percent, usize::from(percent > 99.0)))
+/// Writes the part of what one record should hold: `82 % of`.
+fn share(size: u64, most: u64) -> String {
+    let percent = size as f64 / most as f64 * 100.0;
+    format!("{} % of", decimal(percent, usize::from(percent > 99.0)))
 }
 
-/// Writes how far beyond the bound of a record a size is: `1.5 times`, `beyond`.
-pub(super) fn excess(size: u64) -> String {
-    match size as f64 / BOUND {
+/// Writes how far a size is beyond what one record should hold: `1.5 times`, `beyond`.
+pub(super) fn excess(size: u64, most: u64) -> String {
+    match size as f64 / most as f64 {
         factor if factor < 1.05 => "beyond".to_owned(),
         factor => format!("{} times", decimal(factor, usize::from(factor < 9.95))),
     }
@@ -147,15 +149,17 @@ pub(super) fn records(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
     let remedy = common
         .filter(|_| is_beyond)
         .map_or(heaviest, |(remedy, _)| *remedy);
+    let most = set.stats.shard_bytes_max;
     let what = if is_beyond {
         "beyond".to_owned()
     } else {
-        format!("{} of", share(p99))
+        share(p99, most)
     };
     let (which, or_more) = set.top_percent("record", judged.count());
     let sentence = format!(
-        "{which} takes {}{or_more}, {what} the 128 KiB that one record should hold.",
-        bytes(p99)
+        "{which} takes {}{or_more}, {what} the {} that one record should hold.",
+        bytes(p99),
+        bound_text(most)
     );
     let (level, figures) = (word(is_beyond, remedy), (p99 as f64, BOUND));
     let (helps, sentence) = ((remedy, bin), sentence + &set.why_not(remedy));
@@ -172,14 +176,15 @@ pub(super) fn large_records(set: &SetFacts<'_>) -> Option<SetVerdict> {
         0 => String::new(),
         beyond => format!("{} of them are beyond 128 KiB, and ", count(beyond)),
     };
-    let largest = set.largest("record");
+    let (largest, most) = (set.largest("record"), set.stats.shard_bytes_max);
     let sentence = format!(
-        "99 of 100 records take at most {}, but {beyond}{}{} takes {}, {} of the 128 KiB that one record should hold.",
+        "99 of 100 records take at most {}, but {beyond}{}{} takes {}, {} the {} that one record should hold.",
         bytes(p99),
         largest.get(..1).unwrap_or_default().to_lowercase(),
         largest.get(1..).unwrap_or_default(),
         bytes(max),
-        share(max)
+        share(max, most),
+        bound_text(most)
     );
     let (level, helps) = (Word::Watch, set.heaviest_remedy());
     let (figures, sentence) = ((max as f64, BOUND), sentence + &set.why_not(helps.0));
@@ -277,11 +282,12 @@ pub(super) fn sample(set: &SetFacts<'_>) -> Option<SetVerdict> {
 
 pub(super) fn fine(set: &SetFacts<'_>) -> SetVerdict {
     let judged = &set.stats.judged;
+    let bound = bound_text(set.stats.shard_bytes_max);
     let sentence = if judged.count() == 0 {
-        "All of its records are shards, and each is within 128 KiB.".to_owned()
+        format!("All of its records are shards, and each is within {bound}.")
     } else {
         format!(
-            "99 of 100 records take at most {}, and the largest {}: all are within 128 KiB.",
+            "99 of 100 records take at most {}, and the largest {}: all are within {bound}.",
             bytes(judged.per_mille(990)),
             bytes(judged.max())
         )

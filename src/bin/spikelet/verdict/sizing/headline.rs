@@ -4,14 +4,14 @@ use serde::Serialize;
 use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
 use super::findings::excess;
-use super::watched_from;
+use super::{bound_text, watched_from};
 use crate::report::{bytes, count, decimal};
 use crate::sizing::bucket;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{RecordSizing, SetSizing, ShardedSizing};
+use crate::sizing::recommendation::shards_within;
 use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::SetStats;
-use crate::sizing::shard_sizes::shards_within;
 use crate::verdict::Word;
 
 /// How many of the keys behind the headline are named.
@@ -35,8 +35,33 @@ pub(crate) struct SizingHeadline {
 }
 
 impl SizingHeadline {
-    /// Returns the headline of the first set, the one to be acted upon first.
-    pub(crate) fn new(sets: &[(SetSizing, SetStats)], contended: &[RecordSizing]) -> Self {
+    /// Returns the headline of the first set, the one to be acted upon first. Damage decides the
+    /// exit code. `is_unassigned`: the given rate is in no figure.
+    pub(crate) fn new(
+        sets: &[(SetSizing, SetStats)],
+        contended: &[RecordSizing],
+        is_unassigned: bool,
+        damaged: u64,
+    ) -> Self {
+        let mut headline = Self::of_first(sets, contended);
+        if is_unassigned {
+            headline.sentence += " The given rate is in no figure, since nothing says which set has the hottest record: name it, by \
+                --writes-per-s SET=W.";
+        }
+        if damaged > 0 {
+            headline.sentence = format!(
+                "Unreadable, and in no figure here: {} of the records. `spikelet verify` shows where; restore from a backup. \
+                 {}: {}",
+                count(damaged),
+                headline.level.text(),
+                headline.sentence
+            );
+            headline.level = Word::Damaged;
+        }
+        headline
+    }
+
+    fn of_first(sets: &[(SetSizing, SetStats)], contended: &[RecordSizing]) -> Self {
         let Some((set, stats)) = sets.first() else {
             return Self {
                 level: Word::Ok,
@@ -66,36 +91,12 @@ impl SizingHeadline {
         let is_sharded = set.verdict.level == Word::Shard && shards > 1;
         Self {
             level: set.verdict.level,
-            sentence: sentence(set, keys.first()) + &more,
+            sentence: sentence(set, stats.shard_bytes_max, keys.first()) + &more,
             namespace: Some(set.namespace.clone()),
             set: Some(set.set.clone()),
             shards: is_sharded.then_some(shards),
             keys,
         }
-    }
-
-    /// Says that a given rate is in no figure.
-    pub(crate) fn with_rate(mut self, is_unassigned: bool) -> Self {
-        if is_unassigned {
-            self.sentence += " The given rate is in no figure, since nothing says which set has the hottest record: name it, by \
-                --writes-per-s SET=W.";
-        }
-        self
-    }
-
-    /// Carries damage, which decides the exit code.
-    pub(crate) fn with_damage(mut self, records: u64) -> Self {
-        if records > 0 {
-            self.sentence = format!(
-                "Unreadable, and in no figure here: {} of the records. `spikelet verify` shows where; restore from a backup. \
-                 {}: {}",
-                count(records),
-                self.level.text(),
-                self.sentence
-            );
-            self.level = Word::Damaged;
-        }
-        self
     }
 }
 
@@ -141,8 +142,9 @@ fn set_name(set: &SetSizing) -> String {
     }
 }
 
-fn sentence(set: &SetSizing, key: Option<&RecordSizing>) -> String {
-    let (verdict, place) = (&set.verdict, set_name(set));
+/// Says what the verdict of a set is. `most`: the most that one record should hold, in bytes.
+fn sentence(set: &SetSizing, most: u64, key: Option<&RecordSizing>) -> String {
+    let (verdict, place, bound) = (&set.verdict, set_name(set), bound_text(most));
     match verdict.level {
         Word::Shard => {
             let largest = key.and_then(|key| Some((key, key.bytes?)));
@@ -151,10 +153,10 @@ fn sentence(set: &SetSizing, key: Option<&RecordSizing>) -> String {
                     if is_about_size(verdict.decided_by) && size > SWEET_SPOT_BYTES =>
                 {
                     format!(
-                        "Key {} of {place} takes {}, {} the 128 KiB that one record should hold.",
+                        "Key {} of {place} takes {}, {} the {bound} that one record should hold.",
                         key.name(),
                         bytes(size),
-                        excess(size)
+                        excess(size, most)
                     )
                 }
                 Some((key, _)) if verdict.decided_by == "writes_per_s" => format!(
@@ -177,7 +179,7 @@ fn sentence(set: &SetSizing, key: Option<&RecordSizing>) -> String {
             verdict.sentence
         ),
         _ => format!(
-            "Nothing needs sharding: the {} takes {} of the 128 KiB that one record should hold.",
+            "Nothing needs sharding: the {} takes {} of the {bound} that one record should hold.",
             match (set.records, set.set.as_str()) {
                 (1, "") => "only record, without a set,".to_owned(),
                 (1, set) => format!("only record in set {set}"),
