@@ -297,7 +297,12 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
         arguments.cluster.confirm(cluster, &cases, repeats)?;
     }
     let stop = on_interrupt("the report is made of what was measured")?;
-    let began = began(&settings);
+    // On the clock of the run.
+    let began = if settings.is_virtual {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(VIRTUAL_START_SECONDS)
+    } else {
+        SystemTime::now()
+    };
     let place = RowPlace::Embedded;
     #[cfg(feature = "cluster")]
     let place = match cluster {
@@ -339,15 +344,6 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome> {
 fn failure(interruption: Option<&Interruption>) -> Result<()> {
     let reason = interruption.and_then(|cut| cut.reason.clone());
     reason.map_or(Ok(()), |reason| Err(CommandFailure::Input(reason)))
-}
-
-/// Returns when the first row began, on the clock of the run.
-fn began(settings: &Settings) -> SystemTime {
-    if settings.is_virtual {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(VIRTUAL_START_SECONDS)
-    } else {
-        SystemTime::now()
-    }
 }
 
 /// Measures all cases in turns, so that what changes slowly on the machine meets all alike, and

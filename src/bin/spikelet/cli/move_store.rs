@@ -25,7 +25,7 @@ use spikelet::relation::{DECLARATION_SET, declared_relations, forget_relation};
 
 use self::position::MovePosition;
 use self::report::{MoveReport, text};
-use self::source::{MovedChanges, MovedStore, Present, SourcePiece};
+use self::source::{MovedChanges, MovedStore, SourcePiece};
 use super::CommandOutcome;
 use super::print::{emit_found, note};
 use super::target::HostArguments;
@@ -357,10 +357,7 @@ impl Move<'_> {
     /// Writes the present versions of changed records, and deletes the records that are gone. A
     /// damaged record is not gone: its copy in the cluster stays as it is.
     fn apply(&mut self, changes: &MovedChanges) -> Result<()> {
-        let Present {
-            mut records,
-            damaged,
-        } = self.source.present(changes)?;
+        let (mut records, damaged) = self.source.present(changes)?;
         records.retain(|record| &*record.set != DECLARATION_SET);
         for (set, digest) in &damaged {
             note(&format!(

@@ -213,7 +213,7 @@ fn list(collections: &[CollectionLine]) -> Section {
         rows,
         "collection: 0 | bin: 1 | elements | largest record: largest_bytes B | state: 2",
     );
-    Section::new(title).table(table.if_any())
+    Section::new(title).table(table)
 }
 
 /// Returns whether a key is the one that a user has typed, as it is or as a report shows it.

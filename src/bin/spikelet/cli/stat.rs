@@ -102,13 +102,9 @@ impl NamespaceStat {
             .fact("closed", closed)
             .facts(damaged.map(|damaged| ("damaged entries", damaged)))
             .facts(no_hot_keys.map(|why| ("hot keys", why)))
-            .table(sets.if_any())
+            .table(sets)
             .table(secondary_indexes_table("Secondary indexes", &self.indexes))
-            .table(
-                hot_table("Records that writers fought over", &self.hot_keys)
-                    .of_known()
-                    .if_any(),
-            )
+            .table(hot_table("Records that writers fought over", &self.hot_keys).of_known())
     }
 }
 

@@ -282,14 +282,13 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         .table(transition_table(namespace))
 }
 
-/// Returns the table of the kinds of operations that were used; `None`: there are none.
-fn operation_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
+/// Returns the table of the kinds of operations that were used.
+fn operation_table(namespace: &NamespaceSnapshot) -> ReportTable {
     ReportTable::of(
         "Operations",
         namespace.operations.iter().filter(|one| one.count > 0),
         "kind | a second: per_s .0 | p50: p50_us us | p99: p99_us us | p99.9: p999_us us | in all: count",
     )
-    .if_any()
 }
 
 fn counted(number: u64, per_second: Option<f64>) -> String {
@@ -328,17 +327,16 @@ fn shards(hot: &HotRecordSnapshot) -> String {
     }
 }
 
-fn collection_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
+fn collection_table(namespace: &NamespaceSnapshot) -> ReportTable {
     let rows = namespace.collections.iter();
     ReportTable::of(
         "Sharded collections: hot, or changed of late",
         rows.map(|one| (set_name(&one.set), one)),
         "root: key | set: 0 | bin | state: scheme",
     )
-    .if_any()
 }
 
-fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
+fn transition_table(namespace: &NamespaceSnapshot) -> ReportTable {
     let rows = namespace.transitions.iter().map(|one| {
         let from = match one.shards {
             0 => "one record".to_owned(),
@@ -358,7 +356,6 @@ fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
         rows,
         "root: key | set: 0 | bin | transition: 1 | companions: 2 | state: 3",
     )
-    .if_any()
 }
 
 fn set_name(set: &str) -> &str {

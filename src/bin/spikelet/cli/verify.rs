@@ -68,7 +68,7 @@ impl NamespaceCheck {
                 format!("{disagreements} records{compared}"),
             );
         let table = ReportTable::of("Places", &found.places, "device | offset # | bytes | what");
-        section.table(table.if_any())
+        section.table(table)
     }
 }
 

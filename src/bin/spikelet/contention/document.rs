@@ -294,9 +294,7 @@ impl FinishedRun {
                 "A percentile is shown where at least one write is beyond it: p99 of 100 writes, p99.9 of 1,000.",
             );
         }
-        if any(|row| row.refusals > 0 || row.errors.keys().any(|code| *code != 14)) {
-            section = section.table(self.errors_table());
-        }
+        section = section.table(self.errors_table());
         if any(|row| row.rate.is_some() && row.sent_late * 100 > row.offered) {
             section = section.paragraph(
                 "More than 1 % of the writes of some rows were sent over a millisecond late, because the harness had no \
@@ -379,7 +377,7 @@ impl FinishedRun {
             "load: 0 | shards # | KEY_BUSY: key_busy_share %3 | model: expected_key_busy_share %3 | mean: mean_us ms | \
              model mean: expected_mean_us ms",
         );
-        Some(section.table(table.if_any()))
+        Some(section.table(table))
     }
 }
 

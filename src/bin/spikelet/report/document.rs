@@ -119,12 +119,12 @@ impl Section {
         all.into_iter().fold(self, Self::verdict)
     }
 
-    /// Adds a table, if there is one.
-    pub(crate) fn table(self, table: impl Into<Option<ReportTable>>) -> Self {
-        match table.into() {
-            Some(table) => self.block(ReportBlock::Table(table)),
-            None => self,
+    /// Adds a table, unless it has no rows.
+    pub(crate) fn table(self, table: ReportTable) -> Self {
+        if table.rows.is_empty() {
+            return self;
         }
+        self.block(ReportBlock::Table(table))
     }
 
     /// Adds charts, if there are any.

@@ -193,11 +193,6 @@ impl ReportTable {
         table
     }
 
-    /// Returns the table, unless it has no rows.
-    pub(crate) fn if_any(self) -> Option<Self> {
-        (!self.rows.is_empty()).then_some(self)
-    }
-
     /// Leaves out the columns in which no cell is known.
     pub(crate) fn of_known(mut self) -> Self {
         let missing = Cell::missing();

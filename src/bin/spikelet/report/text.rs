@@ -216,17 +216,11 @@ fn parts(table: &ReportTable, room: usize) -> Vec<Vec<(usize, usize)>> {
         widths = narrower;
     }
     // Every part repeats the first column, so it takes half of the room at most.
-    let most = |place| {
-        if place == 0 && widths.len() > 1 {
-            room / 2
-        } else {
-            room
-        }
-    };
-    let mut columns = widths
-        .iter()
-        .enumerate()
-        .map(|(place, width)| (place, (*width).min(most(place))));
+    if let [first, _, ..] = &mut widths[..] {
+        *first = (*first).min(room / 2);
+    }
+    let widths = widths.into_iter().map(|width| width.min(room));
+    let mut columns = widths.enumerate();
     let Some(first) = columns.next() else {
         return Vec::new();
     };

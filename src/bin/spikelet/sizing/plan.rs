@@ -139,14 +139,48 @@ fn planned(need: &Need, entries: u64, entry_bytes: u64) -> CollectionPlan {
         advice.shards_pow2 > HASH_SHARDS_MANY.max(time.hash_shards) || is_kept_for_a_time
     };
     let by_time = advice.time.clone().filter(is_by_time);
-    let pattern = match (&by_time, advice.shards_pow2) {
-        _ if need.remedy == SizeRemedy::RecordPerEntry => "record-per-entry",
-        (Some(_), _) => "time-shards",
-        (None, 1) => "one-record",
-        (None, made) if made > SHARDS_MAX => "time-shards",
-        _ => "hash-shards",
+    let size = bytes(advice.total_bytes);
+    let (pattern, instruction, why) = match (&by_time, advice.shards_pow2) {
+        _ if need.remedy == SizeRemedy::RecordPerEntry => (
+            "record-per-entry",
+            "Sharding does not help here: give each entry a record of its own.".to_owned(),
+            why_no_shards(entries, entry_bytes),
+        ),
+        (Some(time), made) => (
+            "time-shards",
+            format!("Shard it by time: {}.", bucket::sentence(time)),
+            format!(
+                "By hash, {size} would ask for {} shards, all of which a read of the whole collection reads; old buckets \
+                 expire on their own, and the newest entries are in one bucket.",
+                count(made)
+            ),
+        ),
+        (None, 1) => {
+            let together = match entries {
+                1 => "1 entry takes".to_owned(),
+                entries => format!("{} entries together take", count(entries)),
+            };
+            let why = format!(
+                "{together} {size}, within the {} that one record should hold, and the rate is within {WRITES_PER_SECOND} \
+                 writes a second.",
+                bytes(SWEET_SPOT_BYTES)
+            );
+            ("one-record", "Keep it in one record.".to_owned(), why)
+        }
+        (None, made) if made > SHARDS_MAX => (
+            "time-shards",
+            "Divide it by time, or by another part of its key.".to_owned(),
+            advice.sentence.clone(),
+        ),
+        (None, made) => (
+            "hash-shards",
+            format!(
+                "Hash-shard it by {0}: a read of all of it costs {0} gets.",
+                count(made)
+            ),
+            advice.sentence.clone(),
+        ),
     };
-    let why = why(&advice, by_time.as_ref(), entries, entry_bytes);
     advice.sentence.clone_from(&why);
     let mut judged = *need;
     if let Some(time) = &by_time {
@@ -155,7 +189,6 @@ fn planned(need: &Need, entries: u64, entry_bytes: u64) -> CollectionPlan {
         advice.shards_p99 = time.hash_shards;
         advice.largest_shard_bytes = judged.largest_shard(judged.total_bytes, time.hash_shards);
     }
-    let instruction = instruction(pattern, advice.shards_pow2, by_time.as_ref());
     CollectionPlan {
         verdict: format!("{instruction} {why}"),
         entries,
@@ -169,60 +202,18 @@ fn planned(need: &Need, entries: u64, entry_bytes: u64) -> CollectionPlan {
     }
 }
 
-fn instruction(pattern: &str, shards: u64, time: Option<&TimeRecommendation>) -> String {
-    match (pattern, time) {
-        ("record-per-entry", _) => {
-            "Sharding does not help here: give each entry a record of its own.".to_owned()
-        }
-        ("one-record", _) => "Keep it in one record.".to_owned(),
-        ("time-shards", Some(time)) => format!("Shard it by time: {}.", bucket::sentence(time)),
-        ("time-shards", None) => "Divide it by time, or by another part of its key.".to_owned(),
-        _ => format!(
-            "Hash-shard it by {}: a read of all of it costs {} gets.",
-            count(shards),
-            count(shards)
-        ),
-    }
-}
-
-fn why(
-    advice: &Recommendation,
-    by_time: Option<&TimeRecommendation>,
-    entries: u64,
-    entry_bytes: u64,
-) -> String {
-    if advice.remedy == SizeRemedy::RecordPerEntry {
-        let (size, bound) = (count(entry_bytes), count(SWEET_SPOT_BYTES));
-        let obstacle = if entry_bytes > SWEET_SPOT_BYTES {
-            format!("An entry of {size} bytes is beyond the {bound} that one record should hold")
-        } else {
-            format!(
-                "Shards of at most {bound} bytes would be more than the {} entries of {size} bytes",
-                count(entries)
-            )
-        };
-        return format!("{obstacle}: keep the keys of these records in the collection.");
-    }
-    if by_time.is_some() {
-        return format!(
-            "By hash, {} would ask for {} shards, all of which a read of the whole collection reads; old buckets expire on \
-             their own, and the newest entries are in one bucket.",
-            bytes(advice.total_bytes),
-            count(advice.shards_pow2)
-        );
-    }
-    if advice.shards == 1 {
-        return format!(
-            "{} {}, within the {} that one record should hold, and the rate is within {WRITES_PER_SECOND} writes a second.",
-            match entries {
-                1 => "1 entry takes".to_owned(),
-                entries => format!("{} entries together take", count(entries)),
-            },
-            bytes(advice.total_bytes),
-            bytes(SWEET_SPOT_BYTES)
-        );
-    }
-    advice.sentence.clone()
+/// Says why shards do not help: entries are too large for them.
+fn why_no_shards(entries: u64, entry_bytes: u64) -> String {
+    let (size, bound) = (count(entry_bytes), count(SWEET_SPOT_BYTES));
+    let obstacle = if entry_bytes > SWEET_SPOT_BYTES {
+        format!("An entry of {size} bytes is beyond the {bound} that one record should hold")
+    } else {
+        format!(
+            "Shards of at most {bound} bytes would be more than the {} entries of {size} bytes",
+            count(entries)
+        )
+    };
+    format!("{obstacle}: keep the keys of these records in the collection.")
 }
 
 impl CollectionPlan {

@@ -24,21 +24,18 @@ impl<T> Reservoir<T> {
         }
     }
 
-    /// Returns where the next item goes, if it is taken. `put` must follow then.
-    pub(super) fn next_place(&mut self) -> Option<usize> {
+    /// Meets the next item, which is made only if it is taken.
+    ///
+    /// # Errors
+    /// What making it returns.
+    pub(super) fn meet<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Result<(), E> {
         self.met += 1;
         if self.items.len() < self.room {
-            return Some(self.items.len());
+            self.items.push(make()?);
+        } else if let Some(slot) = self.items.get_mut(self.random.below(self.met) as usize) {
+            *slot = make()?;
         }
-        let place = self.random.below(self.met) as usize;
-        (place < self.room).then_some(place)
-    }
-
-    pub(super) fn put(&mut self, place: usize, item: T) {
-        match self.items.get_mut(place) {
-            Some(slot) => *slot = item,
-            None => self.items.push(item),
-        }
+        Ok(())
     }
 
     pub(super) fn into_items(self) -> Vec<T> {
@@ -90,9 +87,7 @@ mod tests {
     fn sample(of: u64, room: usize, seed: u64) -> Vec<u64> {
         let mut reservoir = Reservoir::new(room, seed);
         for item in 0..of {
-            if let Some(place) = reservoir.next_place() {
-                reservoir.put(place, item);
-            }
+            reservoir.meet(|| Ok::<_, ()>(item)).unwrap();
         }
         reservoir.into_items()
     }

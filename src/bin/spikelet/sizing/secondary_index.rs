@@ -51,11 +51,11 @@ impl SecondaryIndexSizing {
     }
 }
 
-/// Shows indexes; `None` if there are none.
+/// Shows indexes.
 pub(crate) fn secondary_indexes_table(
     caption: &str,
     indexes: &[SecondaryIndexSizing],
-) -> Option<ReportTable> {
+) -> ReportTable {
     let rows = indexes.iter();
     let rows = rows.map(|index| (index.set.as_deref().unwrap_or("(all sets)"), index));
     ReportTable::of(
@@ -63,5 +63,4 @@ pub(crate) fn secondary_indexes_table(
         rows,
         "index: name | set: 0 | entries | memory: memory_bytes B | entries a key: entries_per_key .1 | selectivity %2",
     )
-    .if_any()
 }

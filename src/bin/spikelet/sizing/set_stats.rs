@@ -179,15 +179,14 @@ impl SetStats {
         measure: impl FnOnce(u64) -> Result<RecordMeasure, E>,
     ) -> Result<(), E> {
         self.records += 1;
+        let most = self.shard_bytes_max;
         match &mut self.sample {
-            None => self.take(measure(self.shard_bytes_max)?),
-            Some(sample) => {
-                if let Some(place) = sample.next_place() {
-                    sample.put(place, measure(self.shard_bytes_max)?);
-                }
+            Some(sample) => sample.meet(|| measure(most)),
+            None => {
+                self.take(measure(most)?);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     fn take(&mut self, record: RecordMeasure) {

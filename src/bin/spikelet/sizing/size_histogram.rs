@@ -139,18 +139,13 @@ impl SizeHistogram {
         self.counts.iter().map(|(value, count)| (*value, *count))
     }
 
-    /// Returns the buckets of the least and the largest value.
-    fn powers(&self) -> impl Iterator<Item = u32> {
-        let ends = [self.counts.first_key_value(), self.counts.last_key_value()];
-        ends.into_iter().flatten().map(|(value, _)| power(*value))
-    }
-
-    /// Returns how many values are in a bucket.
-    fn of_power(&self, of: u32) -> u64 {
-        let from = if of == 0 { 0 } else { 1 << of };
-        let values = self.counts.range(from..);
-        let inside = values.take_while(|(value, _)| power(**value) == of);
-        inside.map(|(_, count)| count).sum()
+    /// Returns how many values are in each bucket that has any.
+    fn by_power(&self) -> BTreeMap<u32, u64> {
+        let mut counts = BTreeMap::new();
+        for (value, count) in self.iter() {
+            *counts.entry(power(value)).or_default() += count;
+        }
+        counts
     }
 
     /// Returns records and bytes below 1 KiB, up to 128 KiB, 1 MiB, 8 MiB (all inclusive), and
@@ -181,15 +176,13 @@ impl SizeHistogram {
 
 /// Returns a histogram of both, from the first bucket that holds something to the last.
 pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<SizeBucket> {
-    let powers = || {
-        [stored, counted]
-            .into_iter()
-            .flat_map(SizeHistogram::powers)
-    };
+    let [stored, counted] = [stored, counted].map(SizeHistogram::by_power);
+    let powers = || stored.keys().chain(counted.keys());
     let (Some(first), Some(last)) = (powers().min(), powers().max()) else {
         return Vec::new();
     };
-    (first..=last)
+    let of = |counts: &BTreeMap<u32, u64>, power| counts.get(&power).copied().unwrap_or(0);
+    (*first..=*last)
         .map(|power| {
             let from = 1_u64 << power;
             let to = 1_u64.checked_shl(power + 1).unwrap_or(u64::MAX);
@@ -197,8 +190,8 @@ pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<
                 label: format!("[{}-{})", edge(from), edge(to)),
                 from,
                 to,
-                stored: stored.of_power(power),
-                counted: counted.of_power(power),
+                stored: of(&stored, power),
+                counted: of(&counted, power),
             }
         })
         .collect()

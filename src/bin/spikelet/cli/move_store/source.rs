@@ -44,14 +44,6 @@ pub(super) struct SourcePiece {
     pub(super) damaged: u64,
 }
 
-/// The present versions of changed records.
-#[derive(Default)]
-pub(super) struct Present {
-    pub(super) records: Vec<SavedRecord>,
-    /// The addresses in the cluster of the records that are damaged.
-    pub(super) damaged: Vec<RecordAddress>,
-}
-
 /// Some of its changes.
 pub(super) struct MovedChanges {
     /// Up to where they have been read.
@@ -195,29 +187,33 @@ impl MovedStore {
         Ok(())
     }
 
-    /// Reads the present versions of changed records. A record that is gone is passed over.
+    /// Reads the present versions of changed records, and returns the addresses in the cluster of
+    /// those that are damaged, too. A record that is gone is passed over.
     ///
     /// # Errors
     /// As for [`MovedStore::piece`].
-    pub(super) fn present(&self, changes: &MovedChanges) -> Result<Present> {
-        let mut present = Present::default();
+    pub(super) fn present(
+        &self,
+        changes: &MovedChanges,
+    ) -> Result<(Vec<SavedRecord>, Vec<RecordAddress>)> {
+        let (mut records, mut damaged) = (Vec::new(), Vec::new());
         let digests: Vec<_> = changes.records.iter().collect();
         for digests in digests.chunks(DIGESTS_AT_ONCE) {
             let read = self.by_digest(digests)?;
             if read.damaged == 0 {
-                present.records.extend(read.records);
+                records.extend(read.records);
                 continue;
             }
             // The answer says how many are damaged; one by one it is known which.
             for digest in digests {
                 let read = self.by_digest(std::slice::from_ref(digest))?;
                 if read.damaged > 0 {
-                    present.damaged.push(digest.1.clone());
+                    damaged.push(digest.1.clone());
                 }
-                present.records.extend(read.records);
+                records.extend(read.records);
             }
         }
-        Ok(present)
+        Ok((records, damaged))
     }
 
     fn by_digest(&self, digests: &[(&Digest, &RecordAddress)]) -> Result<SourcePiece> {

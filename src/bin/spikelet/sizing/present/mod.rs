@@ -7,7 +7,7 @@ mod tables;
 pub(super) use tables::what_if_table;
 
 use super::bucket;
-use super::model::{SetSizing, Sizing, TimeRecommendation};
+use super::model::{NamespaceSizing, SetSizing, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::SizeRemedy;
 use super::secondary_index::secondary_indexes_table;
@@ -105,7 +105,7 @@ impl Sizing {
         let first = self.sets.first();
         let section = Section::new("Verdict")
             .paragraphs(first.is_none().then_some("There is no record."))
-            .table(keys.if_any())
+            .table(keys)
             .charts(first.map(|set| charts::histogram(self, set)))
             .verdicts(self.shown().iter().map(verdict));
         self.and_more(section, SETS_SHOWN)
@@ -140,29 +140,33 @@ impl Sizing {
     }
 
     fn bins(&self) -> Section {
+        let collections = tables::collections(self);
+        let bound = if collections.rows.is_empty() {
+            "There are no lists or maps."
+        } else {
+            "A collection may live in one record while its elements take at most 128 KiB (131,072 bytes), at the 99th \
+             percentile of all in its bin."
+        };
         let section = Section::new("Bins").table(tables::bins(self));
-        match tables::collections(self) {
-            Some(table) => section.table(table).paragraph(
-                "A collection may live in one record while its elements take at most 128 KiB (131,072 bytes), at the 99th \
-                 percentile of all in its bin.",
-            ),
-            None => section.paragraph("There are no lists or maps."),
-        }
+        section.table(collections).paragraph(bound)
     }
 
     fn records(&self) -> Section {
         let records = |caption, records| tables::records(self, caption, records);
-        let written = records("The records written most often", &self.most_written).if_any();
+        let written = records("The records written most often", &self.most_written);
         let by_generation = "By generation: the writes since a record was created. After 65,535 it begins again at 1.";
-        let by_generation = written.is_some().then_some(by_generation);
+        let by_generation = (!written.rows.is_empty()).then_some(by_generation);
         let sharded = tables::sharded(self);
         let as_one = "A sharded collection is judged as one, by the largest of its shards.";
-        let as_one = sharded.is_some().then_some(as_one);
+        let as_one = (!sharded.rows.is_empty()).then_some(as_one);
         Section::new("Records")
             .table(records("The largest records", &self.largest))
             .table(written)
             .paragraphs(by_generation)
-            .table(records("The records that writers fought over", &self.contended).if_any())
+            .table(records(
+                "The records that writers fought over",
+                &self.contended,
+            ))
             .table(sharded)
             .paragraphs(as_one)
     }
@@ -227,18 +231,16 @@ impl Sizing {
                 "What spikelet's own index takes is measured where a store is sized; a file or a cluster has none.",
             ),
         };
-        let secondary = self.namespaces.iter().filter_map(|namespace| {
+        let secondary = self.namespaces.iter().map(|namespace| {
             let caption = format!("Secondary indexes of {}", namespace.namespace);
             secondary_indexes_table(&caption, &namespace.secondary_indexes)
         });
-        let shown: Vec<ReportTable> = secondary.collect();
-        if shown.is_empty() {
-            return section;
-        }
-        shown.into_iter().fold(section, Section::table).paragraph(
-            "Entries a key is how many entries a query for one value finds in the mean, and selectivity the part of all entries \
-             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys.",
-        )
+        let entries_a_key = "Entries a key is how many entries a query for one value finds in the mean, and selectivity the part of all entries \
+             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys.";
+        let has_any = |namespace: &NamespaceSizing| !namespace.secondary_indexes.is_empty();
+        let entries_a_key = self.namespaces.iter().any(has_any).then_some(entries_a_key);
+        let section = secondary.fold(section, Section::table);
+        section.paragraphs(entries_a_key)
     }
 
     fn rewrites(&self) -> Section {

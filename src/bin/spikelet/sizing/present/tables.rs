@@ -42,10 +42,10 @@ pub(super) fn shares(sizing: &Sizing) -> ReportTable {
     ReportTable::of("Part of the records by size", sizing.rows(), &columns)
 }
 
-/// Returns the table of a sample's intervals; `None` without a sample.
-pub(super) fn intervals(sizing: &Sizing) -> Option<ReportTable> {
-    sizing.sample?;
-    let rows = sizing.rows().map(|(name, set)| {
+/// Returns the table of a sample's intervals; empty without a sample.
+pub(super) fn intervals(sizing: &Sizing) -> ReportTable {
+    let sampled = sizing.rows().filter(|_| sizing.sample.is_some());
+    let rows = sampled.map(|(name, set)| {
         let range = |(from, to): (u64, u64)| format!("{from}-{to}");
         let found = set.intervals.as_ref().map(|found| {
             let mean = format!("{:.1}-{:.1}", found.mean.0, found.mean.1);
@@ -56,11 +56,11 @@ pub(super) fn intervals(sizing: &Sizing) -> Option<ReportTable> {
         let total = total.map(|(from, to)| format!("{} to {}", bytes(from), bytes(to)));
         (name, set, found, total)
     });
-    Some(ReportTable::of(
+    ReportTable::of(
         "95 % intervals, by what chance may do to a sample",
         rows,
         "set: 0 | measured | of: records | p50: 2/0 | p95: 2/1 | p99: 2/2 | mean: 2/3 | total: 3",
-    ))
+    )
 }
 
 pub(super) fn bins(sizing: &Sizing) -> ReportTable {
@@ -72,8 +72,7 @@ pub(super) fn bins(sizing: &Sizing) -> ReportTable {
     )
 }
 
-/// Returns the table of lists and maps; `None` if there are none.
-pub(super) fn collections(sizing: &Sizing) -> Option<ReportTable> {
+pub(super) fn collections(sizing: &Sizing) -> ReportTable {
     let bound = sizing.thresholds.collection_bytes_p99 as f64;
     let rows = sizing.parts(|set| &set.bins).filter_map(|(name, bin)| {
         let found = bin.collection.as_ref()?;
@@ -85,7 +84,6 @@ pub(super) fn collections(sizing: &Sizing) -> Option<ReportTable> {
         "set: 0 | bin: 1 | count p50: count/p50 | count p99: count/p99 | count max: count/max | \
          mean element: element_bytes .1 | bytes p99: bytes/p99 B | bytes max: bytes/max B | of 128 KiB: 3 %0",
     )
-    .if_any()
 }
 
 /// Returns a table of records, without the columns in which nothing is known.
@@ -111,14 +109,13 @@ pub(super) fn records(sizing: &Sizing, caption: &str, records: &[RecordSizing]) 
     .of_known()
 }
 
-/// Returns the table of the largest sharded collections; `None` if there are none.
-pub(super) fn sharded(sizing: &Sizing) -> Option<ReportTable> {
+/// Returns the table of the largest sharded collections.
+pub(super) fn sharded(sizing: &Sizing) -> ReportTable {
     ReportTable::of(
         "Sharded collections",
         sizing.parts(|set| &set.sharded).take(ROWS_SHOWN),
         "key | set: 0 | bin | shards | records: companions | elements | bytes B | largest shard: largest_bytes B | judged: level",
     )
-    .if_any()
 }
 
 pub(super) fn advice(sizing: &Sizing) -> ReportTable {

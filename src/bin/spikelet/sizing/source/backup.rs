@@ -26,11 +26,19 @@ pub(super) fn read_all(
     let total = inputs.iter().map(|(_, input)| input.length).sum();
     let mut before = 0;
     for (file, input) in inputs {
-        let length = input.length;
-        read(&file, input, stats, &mut |done| {
-            progress(before + done, total)
-        })?;
-        before += length;
+        let failed = |error: ReadError| CommandFailure::at(shown(&file), error);
+        let mut reader = Reader::new(input.text).map_err(failed)?;
+        let mut met = 0;
+        while let Some(record) = reader.next_record().map_err(failed)? {
+            if let Some(set) = stats.set(&record.namespace, &record.set) {
+                let Ok(()) = set.meet(|most| Ok::<_, Infallible>(measured(&record, most)));
+            }
+            met += 1;
+            if met % TELL_EVERY == 0 {
+                progress(before + input.read.get(), total);
+            }
+        }
+        before += input.length;
     }
     Ok(RecordOrigin {
         source: shown(path),
@@ -38,28 +46,6 @@ pub(super) fn read_all(
         // A backup leaves out the indexes of lists and maps.
         ..RecordOrigin::default()
     })
-}
-
-fn read(
-    path: &Path,
-    input: Input,
-    stats: &mut StatsBySet<'_>,
-    done: &mut dyn FnMut(u64),
-) -> Result<()> {
-    let failed = |error: ReadError| CommandFailure::at(shown(path), error);
-    let counter = input.read;
-    let mut reader = Reader::new(input.text).map_err(failed)?;
-    let mut met = 0;
-    while let Some(record) = reader.next_record().map_err(failed)? {
-        if let Some(set) = stats.set(&record.namespace, &record.set) {
-            let Ok(()) = set.meet(|most| Ok::<_, Infallible>(measured(&record, most)));
-        }
-        met += 1;
-        if met % TELL_EVERY == 0 {
-            done(counter.get());
-        }
-    }
-    Ok(())
 }
 
 fn measured(record: &SavedRecord, shard_bytes_max: u64) -> RecordMeasure {
