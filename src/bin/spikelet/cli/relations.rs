@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome> {
             found.path
         )));
     }
-    emit_found(arguments.place.json(), "relations", &found, || {
+    emit_found(arguments.place.json, "relations", &found, || {
         let title = format!("Relations of {}", found.path);
         Report::new(title)
             .fact("declared", count(found.relations.len() as u64))
@@ -69,7 +69,7 @@ fn find(arguments: &RelationsArguments) -> Result<FoundRelations> {
     let relations = match target {
         ReadTarget::Store(store) => {
             let mut found = Vec::new();
-            for namespace in namespaces(&store, arguments.place.namespace())? {
+            for namespace in namespaces(&store, arguments.place.namespace.as_deref())? {
                 found.extend(relations(&namespace, namespace.name(), name)?);
             }
             found

@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome> {
     let (target, path) = arguments.place.open()?;
     let mut collections = match target {
         ReadTarget::Store(store) => {
-            collections_of(&store, arguments.place.namespace(), set, |_| ())?
+            collections_of(&store, arguments.place.namespace.as_deref(), set, |_| ())?
         }
         #[cfg(feature = "cluster")]
         ReadTarget::Cluster(cluster) => collections_in(&cluster, set)?,
@@ -182,7 +182,7 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome> {
     }
     let found = FoundShards { path, collections };
     let is_incomplete = found.collections.iter().any(CollectionLine::is_incomplete);
-    emit_found(arguments.place.json(), "shards", &found, || {
+    emit_found(arguments.place.json, "shards", &found, || {
         let report = Report::new(format!("Sharded collections of {}", found.path));
         if key.is_some() {
             report.sections(found.collections.iter().map(CollectionLine::section))

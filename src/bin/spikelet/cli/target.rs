@@ -19,10 +19,10 @@ pub(super) struct ReadPlace {
     dir: Option<PathBuf>,
     /// Look into this namespace only.
     #[arg(long, value_name = "NAME")]
-    namespace: Option<String>,
+    pub(super) namespace: Option<String>,
     /// Print one JSON object instead of text.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     #[command(flatten)]
     cluster: HostArguments,
 }
@@ -43,19 +43,11 @@ impl ReadPlace {
     pub(super) fn open(&self) -> Result<(ReadTarget, String)> {
         #[cfg(feature = "cluster")]
         if let Some(host) = self.cluster.host() {
-            let cluster = self.cluster.connect(host, self.namespace())?;
+            let cluster = self.cluster.connect(host, self.namespace.as_deref())?;
             return Ok((ReadTarget::Cluster(cluster), format!("--host {host}")));
         }
         let dir = self.dir.as_deref().unwrap_or(Path::new(""));
         Ok((ReadTarget::Store(open(dir)?), dir.display().to_string()))
-    }
-
-    pub(super) fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
-    }
-
-    pub(super) const fn json(&self) -> bool {
-        self.json
     }
 }
 

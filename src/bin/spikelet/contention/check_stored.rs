@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::case::{Case, name_of};
+use super::case::name_of;
 use super::journal;
-use super::ledger::{Correctness, Ledger};
+use super::ledger::Correctness;
 use super::target::HotTarget;
 use crate::failure::Result;
 use crate::report::{Report, Section, Severity, Verdict};
@@ -57,27 +57,27 @@ pub(crate) fn check_stored(dir: &Path) -> Result<StoredCheck> {
 
 impl RowCheck {
     fn of(dir: &Path, row: String) -> Self {
-        let (case, ledger) = match journal::read(dir) {
-            Ok(read) => read,
-            Err(error) => {
-                return Self {
-                    row,
-                    operation: None,
-                    correctness: Correctness::default(),
-                    unreadable: Some(error.to_string()),
-                };
-            }
-        };
-        let (correctness, unreadable) = match look(&case, &ledger, dir) {
-            Ok(correctness) => (correctness, None),
-            Err(error) => (Correctness::of_nothing(&ledger), Some(error.to_string())),
-        };
-        Self {
+        let mut check = Self {
             row,
-            operation: Some(name_of(case.settings.write)),
-            correctness,
-            unreadable,
-        }
+            operation: None,
+            correctness: Correctness::default(),
+            unreadable: None,
+        };
+        let looked = check.look(dir);
+        check.unreadable = looked.err().map(|error| error.to_string());
+        check
+    }
+
+    /// Compares the store with its ledger. What is known before an error stays.
+    fn look(&mut self, dir: &Path) -> Result<()> {
+        let (case, ledger) = journal::read(dir)?;
+        self.operation = Some(name_of(case.settings.write));
+        self.correctness = Correctness::of_nothing(&ledger);
+        let target = HotTarget::open(&case, Some(dir), true)?;
+        let found = target.check(&ledger);
+        target.close()?;
+        self.correctness = found?;
+        Ok(())
     }
 
     fn holds(&self) -> bool {
@@ -102,13 +102,6 @@ impl RowCheck {
             ..verdict
         }
     }
-}
-
-fn look(case: &Case, ledger: &Ledger, dir: &Path) -> Result<Correctness> {
-    let target = HotTarget::open(case, Some(dir), true)?;
-    let found = target.check(ledger);
-    target.close()?;
-    found
 }
 
 impl StoredCheck {

@@ -109,7 +109,27 @@ impl Headline {
         if headline.word != Word::TooShort && !short.is_empty() {
             headline.sentence += &format!(" Too short to judge: {}.", short.join(", "));
         }
-        headline.with_conditions(run).with_interruption(run)
+        // Conditions that are not met decide the exit code.
+        let failing = run.conditions.iter().filter(|judged| !judged.passes);
+        let failing: Vec<&str> = failing.map(|judged| &*judged.condition).collect();
+        if !failing.is_empty() && !headline.word.fails() {
+            headline.sentence = format!(
+                "{} of {} conditions not met ({}). {}: {}",
+                failing.len(),
+                run.conditions.len(),
+                failing.join(", "),
+                headline.word.text(),
+                headline.sentence
+            );
+            (headline.word, headline.rule) = (Word::Fail, "conditions");
+        }
+        if let Some(cut) = &run.interruption {
+            headline.sentence += &format!(
+                " Interrupted: {} of {} measurements were made.",
+                cut.done, cut.wanted
+            );
+        }
+        headline
     }
 
     /// Returns the verdict of a run without rows.
@@ -127,34 +147,6 @@ impl Headline {
             before: None,
             after: None,
         }
-    }
-
-    /// Carries conditions that are not met: they decide the exit code.
-    fn with_conditions(mut self, run: &FinishedRun) -> Self {
-        let failing = run.conditions.iter().filter(|judged| !judged.passes);
-        let failing: Vec<&str> = failing.map(|judged| &*judged.condition).collect();
-        if !failing.is_empty() && !self.word.fails() {
-            self.sentence = format!(
-                "{} of {} conditions not met ({}). {}: {}",
-                failing.len(),
-                run.conditions.len(),
-                failing.join(", "),
-                self.word.text(),
-                self.sentence
-            );
-            (self.word, self.rule) = (Word::Fail, "conditions");
-        }
-        self
-    }
-
-    fn with_interruption(mut self, run: &FinishedRun) -> Self {
-        if let Some(cut) = &run.interruption {
-            self.sentence += &format!(
-                " Interrupted: {} of {} measurements were made.",
-                cut.done, cut.wanted
-            );
-        }
-        self
     }
 
     fn on(mut self, load: &LoadRows<'_>) -> Self {
