@@ -13,55 +13,30 @@ pub(super) fn write_float(value: f64, out: &mut Vec<u8>) {
     if value.is_sign_negative() {
         out.push(b'-');
     }
-    if value.is_nan() {
-        out.extend_from_slice(b"nan");
-        return;
-    }
-    if value.is_infinite() {
-        out.extend_from_slice(b"inf");
+    let value = value.abs();
+    if !value.is_finite() {
+        out.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
         return;
     }
     // One digit before the point and sixteen after it, rounded exactly.
-    let text = format!("{:.16e}", value.abs());
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let text = format!("{value:.16e}");
+    let (mut digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    let (first, behind) = digits.split_once('.').unwrap_or((digits, ""));
-    if (MIN_PLAIN_EXPONENT..DIGITS).contains(&exponent) {
-        plain(first, behind, exponent, out);
-        return;
+    let is_plain = (MIN_PLAIN_EXPONENT..DIGITS).contains(&exponent);
+    let plain;
+    if is_plain {
+        plain = format!("{value:.*}", (DIGITS - 1 - exponent) as usize);
+        digits = &plain;
     }
-    out.extend_from_slice(first.as_bytes());
-    fraction(behind, out);
-    let sign = if exponent < 0 { '-' } else { '+' };
-    // Writing to a vector does not fail.
-    let _ = write!(out, "e{sign}{:02}", exponent.abs());
-}
-
-/// Appends digits with the point in its place.
-fn plain(first: &str, behind: &str, exponent: i32, out: &mut Vec<u8>) {
-    match usize::try_from(exponent) {
-        Ok(places) => {
-            out.extend_from_slice(first.as_bytes());
-            let (whole, behind) = behind.split_at_checked(places).unwrap_or((behind, ""));
-            out.extend_from_slice(whole.as_bytes());
-            fraction(behind, out);
-        }
-        Err(_) => {
-            let zeros = exponent.unsigned_abs() as usize - 1;
-            fraction(&format!("{:0<zeros$}{first}{behind}", ""), {
-                out.push(b'0');
-                out
-            });
-        }
+    // Behind a point, zeros at the end say nothing.
+    if digits.contains('.') {
+        digits = digits.trim_end_matches('0').trim_end_matches('.');
     }
-}
-
-/// Appends the point and the digits after it, without trailing zeros; nothing if all are zeros.
-fn fraction(digits: &str, out: &mut Vec<u8>) {
-    let digits = digits.trim_end_matches('0');
-    if !digits.is_empty() {
-        out.push(b'.');
-        out.extend_from_slice(digits.as_bytes());
+    out.extend_from_slice(digits.as_bytes());
+    if !is_plain {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        // Writing to a vector does not fail.
+        let _ = write!(out, "e{sign}{:02}", exponent.abs());
     }
 }
 

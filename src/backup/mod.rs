@@ -47,7 +47,6 @@ mod files;
 mod float;
 mod index;
 mod label;
-mod path;
 mod piece;
 mod reader;
 mod record;
@@ -59,9 +58,8 @@ mod tests;
 mod writer;
 
 pub use error::{BackupError, ReadError};
-pub use files::files_of;
+pub use files::{files_of, is_within};
 pub use index::SavedIndex;
-pub use path::is_within;
 pub use piece::{Piece, PieceStart, digest_of, piece, piece_of};
 pub use reader::{Reader, Skipped};
 pub use record::SavedRecord;

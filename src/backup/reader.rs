@@ -56,13 +56,6 @@ pub struct Skipped {
     pub nil_bins: u64,
 }
 
-impl std::ops::AddAssign for Skipped {
-    fn add_assign(&mut self, other: Self) {
-        self.modules += other.modules;
-        self.nil_bins += other.nil_bins;
-    }
-}
-
 impl<R: BufRead> Reader<R> {
     /// Reads the head of a backup.
     ///

@@ -19,7 +19,7 @@ use crate::engine::{
 use crate::record::{KeyHash, check_set_name};
 use crate::{Digest, Error, Namespace, RetryPolicy, Store};
 
-use indexes::missing_indexes;
+use indexes::{build_all, missing_indexes};
 use input::{Files, IndexFaults, RecordPlace};
 pub use options::{RestoreOptions, RestoreSummary};
 
@@ -215,14 +215,14 @@ impl Restore {
         if let (false, Some(first)) = (options.partial, damage.into_iter().next()) {
             return Err(first);
         }
-        let indexes = missing_indexes(indexes, &targets);
-        if let (false, Some(refused)) = (options.partial, indexes.refused.first()) {
-            return Err(BackupError::Refused(refused.clone()));
-        }
         let mut summary = RestoreSummary {
             indexes_left_out,
             ..RestoreSummary::default()
         };
+        let missing = missing_indexes(indexes, &targets, &mut summary);
+        if let (false, Some(refused)) = (options.partial, summary.indexes_refused.first()) {
+            return Err(BackupError::Refused(refused.clone()));
+        }
         // Records of which the promised durability has been waited for.
         let mut settled = 0;
         let read = files.read(progress, &mut |path, record| {
@@ -250,7 +250,7 @@ impl Restore {
                     summary.skipped = found.skipped;
                     // Indexes come last: building them from the records costs less than updating
                     // them with each write.
-                    indexes.build(&targets, &options, &mut summary)
+                    build_all(missing, &targets, &options, &mut summary)
                 }
             },
             Err(BackupError::Cancelled) => {

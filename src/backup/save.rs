@@ -10,9 +10,8 @@ use serde::Serialize;
 use spikelet_storage::{Digest, PARTITIONS};
 
 use super::error::BackupError;
-use super::files::Output;
+use super::files::{Output, is_within};
 use super::index::SavedIndex;
-use super::path::is_within;
 use super::writer::{Blobs, Writer, append_record};
 use crate::engine::SavedVersion;
 use crate::record::{KeyHash, RecordView};

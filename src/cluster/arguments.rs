@@ -97,20 +97,29 @@ impl PositionalArguments {
 
 /// Generates the function that finds the client's function for a number and calls it. One row a
 /// function: the number (`/ n`: where the call has at least `n` arguments), the client's name, and
-/// what follows the bin: arguments of the call by kind and position.
-macro_rules! selections {
-    ($system:literal; $($code:ident $(/ $least:literal)? $function:ident($($kind:ident $position:literal),*);)*) => {
-        /// Returns the operation of this number, if it takes no policy.
-        fn selection(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
+/// arguments of the call by kind and position: a policy before the bin, what follows the bin, and a
+/// policy at the end. Those in brackets have functions of their own.
+macro_rules! operations {
+    (
+        $system:literal, [$($own:ident => $name:ident),*];
+        $($code:ident $(/ $least:literal)? $function:ident(
+            $(&$first:ident $first_at:literal;)? $($kind:ident $at:literal),* $(; &$last:ident $last_at:literal)?
+        );)*
+    ) => {
+        /// Returns the operation of this number.
+        pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
             Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-                $(c::$code $(if a.len() >= $least)? => theirs::$function(bin, $(a.$kind($position)?),*),)*
+                $(c::$own => $name(bin, a)?,)*
+                $(c::$code $(if a.len() >= $least)? => theirs::$function(
+                    $(&a.$first($first_at)?,)? bin, $(a.$kind($at)?,)* $(&a.$last($last_at)?)?
+                ),)*
                 _ => return Err(unknown(bin, $system, code)),
             })
         }
     };
 }
 
-pub(super) use selections;
+pub(super) use operations;
 
 /// An operation that the client has no function for.
 pub(super) fn unknown(bin: &str, system: &str, operation: i64) -> Error {

@@ -5,74 +5,56 @@ use aerospike::operations::bitwise::{
     self as theirs, BitPolicy, BitwiseOverflowActions, BitwiseResizeFlags, BitwiseWriteFlags,
 };
 
-use super::arguments::{PositionalArguments, unknown};
+use super::arguments::{PositionalArguments, operations, unknown};
 use crate::bits::code as c;
 use crate::{Error, Result};
 
-/// The operation of this number.
-pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    let policy = |position| {
-        let flags = a.flags(position)?;
-        Ok::<_, Error>(BitPolicy::new(BitwiseWriteFlags::from_bits(flags)))
-    };
-    let window = || Ok::<_, Error>((a.int(0)?, a.int(1)?));
-    if c::GET as i64 <= code {
-        return read(bin, code, a);
-    }
-    if code == i64::from(c::RESIZE) {
-        let flags = BitwiseResizeFlags::from_bits(a.flags(2)?);
-        return Ok(theirs::resize(bin, a.int(0)?, flags, &policy(1)?));
-    }
-    if code == i64::from(c::INSERT) {
-        return Ok(theirs::insert(bin, a.int(0)?, a.value(1)?, &policy(2)?));
-    }
-    let (at, size) = window()?;
-    Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-        c::REMOVE => theirs::remove(bin, at, size, &policy(2)?),
-        c::SET => theirs::set(bin, at, size, a.value(2)?, &policy(3)?),
-        c::OR => theirs::or(bin, at, size, a.value(2)?, &policy(3)?),
-        c::XOR => theirs::xor(bin, at, size, a.value(2)?, &policy(3)?),
-        c::AND => theirs::and(bin, at, size, a.value(2)?, &policy(3)?),
-        c::NOT => theirs::not(bin, at, size, &policy(2)?),
-        c::LSHIFT => theirs::lshift(bin, at, size, a.int(2)?, &policy(3)?),
-        c::RSHIFT => theirs::rshift(bin, at, size, a.int(2)?, &policy(3)?),
-        c::ADD => {
-            let (signed, overflow) = arithmetic(a)?;
-            theirs::add(bin, at, size, a.int(2)?, signed, overflow, &policy(3)?)
-        }
-        c::SUBTRACT => {
-            let (signed, overflow) = arithmetic(a)?;
-            theirs::subtract(bin, at, size, a.int(2)?, signed, overflow, &policy(3)?)
-        }
-        c::SET_INT => theirs::set_int(bin, at, size, a.int(2)?, &policy(3)?),
-        _ => return Err(unknown(bin, "bits", code)),
-    })
+operations! {
+    "bits", [];
+    RESIZE resize(int 0, resize_flags 2; &bit_policy 1);
+    INSERT insert(int 0, value 1; &bit_policy 2);
+    REMOVE remove(int 0, int 1; &bit_policy 2);
+    SET set(int 0, int 1, value 2; &bit_policy 3);
+    OR or(int 0, int 1, value 2; &bit_policy 3);
+    XOR xor(int 0, int 1, value 2; &bit_policy 3);
+    AND and(int 0, int 1, value 2; &bit_policy 3);
+    NOT not(int 0, int 1; &bit_policy 2);
+    LSHIFT lshift(int 0, int 1, int 2; &bit_policy 3);
+    RSHIFT rshift(int 0, int 1, int 2; &bit_policy 3);
+    ADD add(int 0, int 1, int 2, flag 4, overflow 4; &bit_policy 3);
+    SUBTRACT subtract(int 0, int 1, int 2, flag 4, overflow 4; &bit_policy 3);
+    SET_INT set_int(int 0, int 1, int 2; &bit_policy 3);
+    GET get(int 0, int 1);
+    COUNT count(int 0, int 1);
+    LSCAN lscan(int 0, int 1, flag 2);
+    RSCAN rscan(int 0, int 1, flag 2);
+    GET_INT get_int(int 0, int 1, flag 2);
 }
 
-/// Returns whether the integer has a sign, and the action on an overflow.
-fn arithmetic(a: &PositionalArguments) -> Result<(bool, BitwiseOverflowActions)> {
-    let flags = a.flags(4)?;
-    let overflow = match flags & !1 {
-        0 => BitwiseOverflowActions::Fail,
-        2 => BitwiseOverflowActions::Saturate,
-        4 => BitwiseOverflowActions::Wrap,
-        other => {
-            return Err(Error::parameter(format!(
+impl PositionalArguments {
+    fn bit_policy(&self, position: usize) -> Result<BitPolicy> {
+        let flags = self.flags(position)?;
+        Ok(BitPolicy::new(BitwiseWriteFlags::from_bits(flags)))
+    }
+
+    fn resize_flags(&self, position: usize) -> Result<BitwiseResizeFlags> {
+        self.flags(position).map(BitwiseResizeFlags::from_bits)
+    }
+
+    /// A truth value, or whether an integer has a sign: the lowest flag.
+    fn flag(&self, position: usize) -> Result<bool> {
+        Ok(self.flags(position)? & 1 != 0)
+    }
+
+    /// The action on an overflow: the flags above the lowest.
+    fn overflow(&self, position: usize) -> Result<BitwiseOverflowActions> {
+        match self.flags(position)? & !1 {
+            0 => Ok(BitwiseOverflowActions::Fail),
+            2 => Ok(BitwiseOverflowActions::Saturate),
+            4 => Ok(BitwiseOverflowActions::Wrap),
+            other => Err(Error::parameter(format!(
                 "an overflow of bits has no action {other}: it fails, saturates or wraps"
-            )));
+            ))),
         }
-    };
-    Ok((flags & 1 != 0, overflow))
-}
-
-fn read(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    let (at, size) = (a.int(0)?, a.int(1)?);
-    Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-        c::GET => theirs::get(bin, at, size),
-        c::COUNT => theirs::count(bin, at, size),
-        c::LSCAN => theirs::lscan(bin, at, size, a.int(2)? != 0),
-        c::RSCAN => theirs::rscan(bin, at, size, a.int(2)? != 0),
-        c::GET_INT => theirs::get_int(bin, at, size, a.flags(2)? != 0),
-        _ => return Err(unknown(bin, "bits", code)),
-    })
+    }
 }

@@ -56,8 +56,8 @@ impl Cluster {
     /// for a value that the client cannot carry.
     pub fn put_saved(&self, records: &[SavedRecord]) -> Vec<Result<()>> {
         let now_s = SystemClock.now_ms() / 1000;
-        let calls = records.iter().map(|record| put_call(record, now_s));
-        let results = self.batch_by_digest(calls);
+        let rows = records.iter().map(|record| self.put_row(record, now_s));
+        let results = self.send_rows(rows);
         let written = |result| if_there(result).map(drop);
         results.into_iter().map(written).collect()
     }
@@ -70,9 +70,9 @@ impl Cluster {
         let policy = patient().record_exists_action(RecordExistsAction::UpdateOnly);
         let deletes = records.iter().map(|(set, digest)| {
             let delete = vec![operations::delete_all_bins()];
-            Ok((set.as_str(), *digest, None, policy.clone(), delete))
+            self.row((set, *digest, None), policy.clone(), delete)
         });
-        let results = self.batch_by_digest(deletes);
+        let results = self.send_rows(deletes);
         let deleted = |result| Ok(if_there(result)?.is_some());
         results.into_iter().map(deleted).collect()
     }
@@ -84,10 +84,10 @@ impl Cluster {
     /// for a value of an unknown type.
     pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
         let reads = records.iter().map(|record| {
-            let read = vec![operations::get()];
-            Ok((&*record.set, record.digest, None, patient(), read))
+            let address = (&*record.set, record.digest, None);
+            self.row(address, patient(), vec![operations::get()])
         });
-        let found = self.batch_by_digest(reads);
+        let found = self.send_rows(reads);
         let compare = |(record, found): (&SavedRecord, Result<OperateResult>)| {
             if_there(found)?.map_or(Ok(Comparison::Missing), |found| compare(record, &found))
         };
@@ -132,58 +132,55 @@ impl Cluster {
         )))
     }
 
-    /// Makes calls on records by their digests, as one batch.
-    fn batch_by_digest<'c>(
+    /// Makes calls as one batch.
+    fn send_rows<'c>(
         &self,
-        calls: impl Iterator<Item = Result<DigestCall<'c>>>,
+        rows: impl Iterator<Item = Result<BatchRow<'c>>>,
     ) -> Vec<Result<OperateResult>> {
-        let rows = calls.map(|call| {
-            let (set, digest, key, policy, operations) = call?;
-            let user_key = key.as_ref().map(ClusterSet::user_key);
-            let namespace = self.namespace();
-            let key = theirs::Key::with_digest(namespace, set, user_key, *digest.as_bytes());
-            Ok(BatchRow {
-                sent: Prepared::new(key, &operations)?,
-                policy: Cow::Owned(policy),
-                operations: Cow::Owned(operations),
-            })
-        });
         link::wait(batch::send(&self.link, rows.collect()))
     }
-}
 
-/// A call on a record by its digest: its set, its key if it is to be stored, and how to call.
-type DigestCall<'a> = (
-    &'a str,
-    Digest,
-    Option<Key<'static>>,
-    WritePolicy,
-    Vec<Operation>,
-);
+    /// Returns a call on a record by its set and digest, with its key if that is to be stored.
+    fn row(
+        &self,
+        (set, digest, key): (&str, Digest, Option<Key<'_>>),
+        policy: WritePolicy,
+        operations: Vec<Operation>,
+    ) -> Result<BatchRow<'static>> {
+        let user_key = key.as_ref().map(ClusterSet::user_key);
+        let namespace = self.namespace();
+        let key = theirs::Key::with_digest(namespace, set, user_key, *digest.as_bytes());
+        Ok(BatchRow {
+            sent: Prepared::new(key, &operations)?,
+            policy: Cow::Owned(policy),
+            operations: Cow::Owned(operations),
+        })
+    }
 
-/// Returns the call that writes a saved record, or deletes one that has expired.
-fn put_call(record: &SavedRecord, now_s: u64) -> Result<DigestCall<'_>> {
-    let left = match record.void_time {
-        0 => None,
-        time => Some(u64::from(time).saturating_sub(now_s)),
-    };
-    let policy = patient().send_key(record.key().is_some());
-    let (policy, operations) = if left == Some(0) {
-        let policy = policy.record_exists_action(RecordExistsAction::UpdateOnly);
-        (policy, vec![operations::delete_all_bins()])
-    } else {
-        let expiration = left.map_or(Expiration::Never, |seconds| {
-            Expiration::After(Duration::from_secs(seconds))
-        });
-        let policy = policy.record_exists_action(RecordExistsAction::Replace);
-        let bins = record.view().to_bins()?;
-        let puts = bins
-            .iter()
-            .map(|(name, value)| operations::put(name.as_str(), value.clone()));
-        (policy.expiration(expiration), puts.collect())
-    };
-    let key = record.key().map(Key::into_owned);
-    Ok((&record.set, record.digest, key, policy, operations))
+    /// Returns the call that writes a saved record, or deletes one that has expired.
+    fn put_row(&self, record: &SavedRecord, now_s: u64) -> Result<BatchRow<'static>> {
+        let left = match record.void_time {
+            0 => None,
+            time => Some(u64::from(time).saturating_sub(now_s)),
+        };
+        let policy = patient().send_key(record.key().is_some());
+        let (policy, operations) = if left == Some(0) {
+            let policy = policy.record_exists_action(RecordExistsAction::UpdateOnly);
+            (policy, vec![operations::delete_all_bins()])
+        } else {
+            let expiration = left.map_or(Expiration::Never, |seconds| {
+                Expiration::After(Duration::from_secs(seconds))
+            });
+            let policy = policy.record_exists_action(RecordExistsAction::Replace);
+            let bins = record.view().to_bins()?;
+            let puts = bins
+                .iter()
+                .map(|(name, value)| operations::put(name.as_str(), value.clone()));
+            (policy.expiration(expiration), puts.collect())
+        };
+        let address = (&*record.set, record.digest, record.key());
+        self.row(address, policy, operations)
+    }
 }
 
 fn compare(record: &SavedRecord, found: &OperateResult) -> Result<Comparison> {

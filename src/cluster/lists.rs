@@ -4,7 +4,7 @@ use aerospike::operations::Operation as Theirs;
 use aerospike::operations::lists as theirs;
 use aerospike::{ListOrderType, ListPolicy, ListSortFlags, ListWriteFlags};
 
-use super::arguments::{PositionalArguments, selections, unknown};
+use super::arguments::{PositionalArguments, operations, unknown};
 use crate::cdt::code as c;
 use crate::value::FLAG_ORDERED;
 use crate::{Error, Result};
@@ -23,25 +23,34 @@ const fn policy(created: u8, write: u8) -> ListPolicy {
     ListPolicy::new(order(created), ListWriteFlags::from_bits(write))
 }
 
-/// The operation of this number.
-pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    let by_flags = || Ok::<_, Error>(policy(0, a.flags(2)?));
-    let in_order = || Ok::<_, Error>(policy(a.flags(1)?, a.flags(2)?));
-    Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-        c::LIST_SET_TYPE => theirs::set_order(bin, order(a.flags(0)?)),
-        c::LIST_APPEND => theirs::append(&in_order()?, bin, a.value(0)?),
-        c::LIST_APPEND_ITEMS => theirs::append_items(&in_order()?, bin, a.values(0)?),
-        c::LIST_INSERT => theirs::insert(&by_flags()?, bin, a.int(0)?, a.value(1)?),
-        c::LIST_INSERT_ITEMS => theirs::insert_items(&by_flags()?, bin, a.int(0)?, a.values(1)?),
-        c::LIST_SET => theirs::set_with_policy(&by_flags()?, bin, a.int(0)?, a.value(1)?),
-        c::LIST_INCREMENT => increment(bin, a)?,
-        c::LIST_SORT => theirs::sort(bin, ListSortFlags::from_bits(a.flags(0)?)),
-        _ => return selection(bin, code, a),
-    })
+impl PositionalArguments {
+    fn list_order(&self, position: usize) -> Result<ListOrderType> {
+        self.flags(position).map(order)
+    }
+
+    /// The policy of a write that may make the list, and says how.
+    fn list_policy(&self, position: usize) -> Result<ListPolicy> {
+        Ok(policy(self.flags(position)?, self.flags(position + 1)?))
+    }
+
+    fn list_write(&self, position: usize) -> Result<ListPolicy> {
+        Ok(policy(0, self.flags(position)?))
+    }
+
+    fn sort_flags(&self, position: usize) -> Result<ListSortFlags> {
+        self.flags(position).map(ListSortFlags::from_bits)
+    }
 }
 
-selections! {
-    "lists";
+operations! {
+    "lists", [LIST_INCREMENT => increment];
+    LIST_SET_TYPE set_order(list_order 0);
+    LIST_APPEND append(&list_policy 1; value 0);
+    LIST_APPEND_ITEMS append_items(&list_policy 1; values 0);
+    LIST_INSERT insert(&list_write 2; int 0, value 1);
+    LIST_INSERT_ITEMS insert_items(&list_write 2; int 0, values 1);
+    LIST_SET set_with_policy(&list_write 2; int 0, value 1);
+    LIST_SORT sort(sort_flags 0);
     LIST_POP pop(int 0);
     LIST_POP_RANGE / 2 pop_range(int 0, int 1);
     LIST_POP_RANGE pop_range_from(int 0);

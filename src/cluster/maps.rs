@@ -4,10 +4,10 @@ use aerospike::operations::Operation as Theirs;
 use aerospike::operations::maps::{self as theirs, MapOrder};
 use aerospike::{MapPolicy, MapWriteFlags, Value as TheirValue};
 
-use super::arguments::{PositionalArguments, selections, unknown};
+use super::arguments::{PositionalArguments, operations, unknown};
+use crate::Result;
 use crate::cdt::code as c;
 use crate::value;
-use crate::{Error, Result};
 
 /// Returns the policy of these flags of a new map and of the write. A persisted index is left out:
 /// see [`super::operation`].
@@ -24,23 +24,31 @@ fn policy(created: u8, write: u8) -> MapPolicy {
     }
 }
 
-/// The operation of this number.
-pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
-    let created = |position| Ok::<_, Error>(policy(a.flags(position)?, 0));
-    Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-        c::MAP_SET_TYPE => theirs::set_policy(&created(0)?, bin, Vec::new()),
-        c::MAP_PUT => put(bin, a)?,
-        c::MAP_PUT_ITEMS => {
-            theirs::put_items(&policy(a.flags(1)?, a.flags(2)?), bin, a.entries(0)?)
+impl PositionalArguments {
+    /// The policy of a write that may make the map, and says how.
+    fn map_policy(&self, position: usize) -> Result<MapPolicy> {
+        Ok(policy(self.flags(position)?, self.flags(position + 1)?))
+    }
+
+    fn new_map(&self, position: usize) -> Result<MapPolicy> {
+        Ok(policy(self.flags(position)?, 0))
+    }
+
+    /// By how much a value is changed; 1 where that is left out.
+    fn amount(&self, position: usize) -> Result<TheirValue> {
+        if self.len() > position {
+            self.value(position)
+        } else {
+            Ok(TheirValue::Int(1))
         }
-        c::MAP_INCREMENT => theirs::increment_value(&created(2)?, bin, a.value(0)?, amount(a)?),
-        c::MAP_DECREMENT => theirs::decrement_value(&created(2)?, bin, a.value(0)?, amount(a)?),
-        _ => return selection(bin, code, a),
-    })
+    }
 }
 
-selections! {
-    "maps";
+operations! {
+    "maps", [MAP_SET_TYPE => set_type, MAP_PUT => put];
+    MAP_PUT_ITEMS put_items(&map_policy 1; entries 0);
+    MAP_INCREMENT increment_value(&new_map 2; value 0, amount 1);
+    MAP_DECREMENT decrement_value(&new_map 2; value 0, amount 1);
     MAP_CLEAR clear();
     MAP_REMOVE_BY_KEY remove_by_key(value 1, map_return 0);
     MAP_REMOVE_BY_INDEX remove_by_index(int 1, map_return 0);
@@ -77,22 +85,17 @@ selections! {
     MAP_GET_BY_VALUE_REL_RANK_RANGE get_by_value_relative_rank_range(value 1, int 2, map_return 0);
 }
 
+fn set_type(bin: &str, a: &PositionalArguments) -> Result<Theirs> {
+    Ok(theirs::set_policy(&a.new_map(0)?, bin, Vec::new()))
+}
+
 /// The client leaves out a value that is nil unless there are flags; with entries it does not.
 fn put(bin: &str, a: &PositionalArguments) -> Result<Theirs> {
-    let policy = policy(a.flags(2)?, a.flags(3)?);
+    let policy = a.map_policy(2)?;
     let (key, value) = (a.value(0)?, a.value(1)?);
     if value.is_nil() && policy.flags == MapWriteFlags::DEFAULT && key.is_valid_map_key() {
         let entry = aerospike::IndexMap::from([(key, value)]);
         return Ok(theirs::put_items(&policy, bin, entry));
     }
     Ok(theirs::put(&policy, bin, key, value))
-}
-
-/// By how much a value is changed; 1 where that is left out.
-fn amount(a: &PositionalArguments) -> Result<TheirValue> {
-    if a.len() > 1 {
-        a.value(1)
-    } else {
-        Ok(TheirValue::Int(1))
-    }
 }

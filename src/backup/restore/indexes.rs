@@ -14,80 +14,67 @@ use crate::{Error, Namespace};
 /// Interval for polling a build.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The indexes to declare after the records are restored.
-#[derive(Debug, Default)]
-pub(super) struct MissingIndexes {
-    missing: Vec<SavedIndex>,
-    existed: u64,
-    /// One sentence for each index that cannot be declared.
-    pub(super) refused: Vec<String>,
-}
-
-/// Selects the indexes that the targets lack.
+/// Selects the indexes that the targets lack: they are built after the records are restored. Counts
+/// those that exist, and says which cannot be declared.
 pub(super) fn missing_indexes(
     wanted: Vec<SavedIndex>,
     targets: &BTreeMap<&str, Namespace>,
-) -> MissingIndexes {
-    let mut found = MissingIndexes::default();
+    summary: &mut RestoreSummary,
+) -> Vec<SavedIndex> {
+    let mut missing: Vec<SavedIndex> = Vec::new();
     for index in wanted {
         let name = index.definition.name();
         let other = targets
             .get(index.namespace.as_str())
             .and_then(|target| target.index_definition(name))
             .map(|(set, definition)| SavedIndex::new(&index.namespace, set.as_deref(), definition));
-        let in_backup = found
-            .missing
+        let in_backup = missing
             .iter()
             .find(|known| known.namespace == index.namespace && known.definition.name() == name);
         match other.as_ref().or(in_backup) {
-            None => found.missing.push(index),
-            Some(other) if *other == index => found.existed += 1,
-            Some(_) => found.refused.push(format!(
+            None => missing.push(index),
+            Some(other) if *other == index => summary.indexes_existed += 1,
+            Some(_) => summary.indexes_refused.push(format!(
                 "index {name:?} of namespace {} exists with another definition: drop it, or restore without indexes",
                 index.namespace
             )),
         }
     }
-    found
+    missing
 }
 
-impl MissingIndexes {
-    /// Declares and builds them, and counts what becomes of each. By `partial` a refused index does
-    /// not stop the others.
-    pub(super) fn build(
-        self,
-        targets: &BTreeMap<&str, Namespace>,
-        options: &RestoreOptions,
-        summary: &mut RestoreSummary,
-    ) -> Result<(), BackupError> {
-        summary.indexes_existed = self.existed;
-        summary.indexes_refused = self.refused;
-        for index in self.missing {
-            let Some(target) = targets.get(index.namespace.as_str()) else {
-                continue;
-            };
-            let name = index.definition.name().to_owned();
-            match build(index, target, options.cancel.as_ref()) {
-                Ok(true) => summary.indexes += 1,
-                Ok(false) => {
-                    summary.cancelled = true;
-                    break;
-                }
-                Err(source) if options.partial => {
-                    summary
-                        .indexes_refused
-                        .push(format!("index {name:?}: {source}"));
-                }
-                Err(source) => {
-                    return Err(BackupError::Index {
-                        index: name,
-                        source,
-                    });
-                }
+/// Declares and builds indexes, and counts what becomes of each. By `partial` a refused index does
+/// not stop the others.
+pub(super) fn build_all(
+    missing: Vec<SavedIndex>,
+    targets: &BTreeMap<&str, Namespace>,
+    options: &RestoreOptions,
+    summary: &mut RestoreSummary,
+) -> Result<(), BackupError> {
+    for index in missing {
+        let Some(target) = targets.get(index.namespace.as_str()) else {
+            continue;
+        };
+        let name = index.definition.name().to_owned();
+        match build(index, target, options.cancel.as_ref()) {
+            Ok(true) => summary.indexes += 1,
+            Ok(false) => {
+                summary.cancelled = true;
+                break;
+            }
+            Err(source) if options.partial => {
+                let refused = format!("index {name:?}: {source}");
+                summary.indexes_refused.push(refused);
+            }
+            Err(source) => {
+                return Err(BackupError::Index {
+                    index: name,
+                    source,
+                });
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Builds one index. Returns `false` if cancelled; the index is then not declared.

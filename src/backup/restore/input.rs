@@ -147,7 +147,8 @@ impl Files {
                     IndexFaults::PassedOver => findings.faulty_indexes += faults.len() as u64,
                     _ => faults.into_iter().map(failed).for_each(&mut note),
                 }
-                findings.skipped += reader.skipped();
+                findings.skipped.modules += reader.skipped().modules;
+                findings.skipped.nil_bins += reader.skipped().nil_bins;
                 findings.indexes.extend_from_slice(reader.indexes());
                 read_to_end
             };
