@@ -116,6 +116,9 @@ impl<S: RecordStore> Traversal<'_, S> {
                     }
                 }
             }
+            if next.is_empty() {
+                break;
+            }
             frontier = next;
         }
         Ok(ended)

@@ -51,6 +51,17 @@ fn two_hops_are_a_read_and_a_batch_and_end_early() {
 }
 
 #[test]
+fn a_traversal_of_any_depth_ends_behind_the_last_record() {
+    let store = Store::in_memory().unwrap();
+    let follows = follows(&store);
+    follows.link(0, 1).unwrap();
+    let traversal = follows.targets(0).traverse().depth_max(u32::MAX);
+    let ended = traversal.breadth_first(|_, _, _| ControlFlow::Continue(()));
+    assert_eq!(ended.unwrap(), TraversalEnd::Complete);
+    assert_eq!(traversal.shortest_path(2).unwrap(), None);
+}
+
+#[test]
 fn a_traversal_that_leaves_edges_out_is_not_complete() {
     let store = Store::in_memory().unwrap();
     let follows = follows(&store);
