@@ -51,9 +51,11 @@ pub use serde_struct::{from_bins, to_bins};
 pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{
     APART, DESCRIPTION_BINS, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, ShardRole,
-    changes_sharded_bin, companion_name, describes_collection, describes_shards, hash_shards,
-    is_by_hash, keeps_description, parse_with_role, sharded_bins, transitions,
+    changes_sharded_bin, companion_name, describes_collection, hash_shards, is_by_hash,
+    keeps_description, parse_with_role, sharded_bins,
 };
+#[cfg(feature = "backup")]
+pub(crate) use shard_role::{describes_shards, transitions};
 pub use view::{RecordBins, RecordView};
 
 /// The most bins a record may have: Aerospike's limit, 15 bits.

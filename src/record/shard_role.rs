@@ -242,6 +242,7 @@ pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> 
 
 /// The number of the last transition of what two versions of a record both are: roots, or the
 /// record of one part of a collection; `None` if they are not, or one does not say. O(bins).
+#[cfg(feature = "backup")]
 pub(crate) fn transitions(one: RecordView<'_>, other: RecordView<'_>) -> Option<(u64, u64)> {
     let epoch = |root: RecordView<'_>| u64::try_from(root.bin(SUBKEYS_EPOCH)?.as_i64()?).ok();
     match (companion_name(one), companion_name(other)) {

@@ -375,7 +375,7 @@ fn a_write_that_failed_and_cannot_be_erased_is_in_doubt() {
             let (namespace, _) = Namespace::open(options(storage, BLOCKS)).unwrap();
             common::put(&namespace, &digest(2), b"before").unwrap();
             namespace.sync().unwrap();
-            let mut members = vec![
+            let mut members = [
                 (digest(2), &b"a"[..]),
                 (digest(3), b"b"),
                 (digest(4), &large),

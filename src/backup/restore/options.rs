@@ -33,8 +33,9 @@ pub struct RestoreOptions {
     /// another hash than Aerospike's.
     pub trust_digests: bool,
     /// Also writes over records of sharded collections, at the risk of breaking them: an ordinary
-    /// record over a companion, a companion into an ordinary record, or a record without companions
-    /// in place of a root. And declarations of relations that contradict the store's own.
+    /// record over a companion, a companion into an ordinary record, a record that takes a
+    /// collection from a root or lets it expire, or the bin of a sharded collection beside its
+    /// shards. And declarations of relations that contradict the store's own.
     pub override_shards: bool,
     /// Cancels when it becomes true: [`Restore::prepare`](super::Restore::prepare) returns
     /// [`BackupError::Cancelled`](crate::backup::BackupError::Cancelled);
@@ -52,7 +53,8 @@ pub struct RestoreSummary {
     pub records: u64,
     /// Records written.
     pub restored: u64,
-    /// Records that already exist with the same or a higher generation.
+    /// Records that already exist with the same or a higher generation; records of a sharded
+    /// collection: behind the same transition or a later one.
     pub fresher: u64,
     /// Records that already exist, with [`RestoreOptions::unique`].
     pub existed: u64,

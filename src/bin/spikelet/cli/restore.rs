@@ -54,8 +54,8 @@ pub(crate) struct RestoreArguments {
     #[arg(long)]
     trust_digests: bool,
     /// Write over records of sharded collections, too, though that may break them: records without
-    /// shards over shards, the other way round, and over roots records without the description of
-    /// their companions.
+    /// shards over shards, the other way round, and over roots records that take a collection from
+    /// them, let them expire, or have its bin beside its shards.
     #[arg(long)]
     override_shards: bool,
     /// How namespaces that are created turn keys into digests.
@@ -91,7 +91,7 @@ struct RestoreReport {
 /// What became of other records, a line each: the place of its number in a summary, its name, and
 /// why.
 const REST: &str = "\
-/fresher: kept, as new: exist with this generation or a higher one
+/fresher: kept, as new: exist with this generation or a higher one, or with later shards
 /existed: kept, existed: were to be left alone
 /expired: expired: have expired since
 /without_bins: without bins: hold nothing that could be stored
