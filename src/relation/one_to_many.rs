@@ -416,16 +416,20 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// [`Error::Parameter`] where children do not name their parents: declare it by
     /// [`OneToMany::with_parent_bin`].
     pub fn parent_of<'c>(&self, child: impl Into<Key<'c>>) -> Result<Option<Key<'static>>> {
-        let Some(bin) = self.places().find_map(ChildPlace::parent_bin_of_child) else {
+        // A child that was moved, or put since, names it where the current layout does.
+        let places = [Some(&self.current), self.former.as_ref()];
+        let bins = places.into_iter().flatten();
+        let bins: Vec<&str> = bins.filter_map(ChildPlace::parent_bin_of_child).collect();
+        if bins.is_empty() {
             return Err(Error::parameter(format!(
                 "children of relation {:?} do not name their parents: declare it by OneToMany::with_parent_bin, or keep them by reference",
                 self.name
             )));
-        };
+        }
         let records = self.store.records(self.current.children())?;
-        let child = read_one(&records, &child.into(), Some(&[bin]))?;
+        let child = read_one(&records, &child.into(), Some(&bins))?;
         child
-            .and_then(|child| child.get(bin))
+            .and_then(|child| bins.iter().find_map(|bin| child.get(bin)))
             .map(key_of)
             .transpose()
     }

@@ -465,7 +465,7 @@ fn moves_of_records() -> Vec<(Layout, Layout)> {
 }
 
 #[test]
-fn children_that_move_as_records_are_counted_once() {
+fn children_that_move_as_records_are_counted_once_and_name_their_parent() {
     for (from, to) in moves_of_records() {
         let what = format!("{from:?} to {to:?}");
         let store = Store::in_memory().unwrap();
@@ -478,6 +478,10 @@ fn children_that_move_as_records_are_counted_once() {
         let check = |children: &OneToMany<&Store>| {
             assert_eq!(children.len("ann").unwrap(), 20, "{what}");
             assert_eq!(keys_of(children, "ann"), all, "{what}");
+            for child in &all {
+                let parent = children.parent_of(child).unwrap();
+                assert_eq!(parent, Some("ann".into()), "{child}, {what}");
+            }
             let audit = children.verify(Repair::No, go_on).unwrap();
             assert!(audit.is_sound(), "{what}: {:?}", audit.faults);
         };
@@ -509,6 +513,7 @@ fn a_child_that_is_put_to_another_parent_while_layouts_change_leaves_the_first()
             assert_eq!(children.len("ann").unwrap(), 0, "{what}");
             assert_eq!(keys_of(children, "bob"), [7.into()], "{what}");
             assert_eq!(children.len("bob").unwrap(), 1, "{what}");
+            assert_eq!(children.parent_of(7).unwrap(), Some("bob".into()), "{what}");
             let audit = children.verify(Repair::No, go_on).unwrap();
             assert!(audit.is_sound(), "{what}: {:?}", audit.faults);
         };
