@@ -97,6 +97,8 @@ struct DeleteSteps {
     parts: Vec<DependentRecord>,
     /// The parts that are not deleted yet. The last one goes first.
     open: Vec<usize>,
+    /// Whether a step has changed a record.
+    has_begun: bool,
     progress: RelationProgress,
 }
 
@@ -106,6 +108,7 @@ impl DeleteSteps {
         Self {
             open: given.iter().map(|_| 0).collect(),
             parts: given.into_iter().collect(),
+            has_begun: false,
             progress: RelationProgress::default(),
         }
     }
@@ -196,8 +199,8 @@ impl<'g> Deletion<'g> {
             let Some(at) = steps.open.last().copied() else {
                 return Ok(true);
             };
-            // The first edges that go raise the generation, so the policy is checked before them.
-            let is_first = at == 0 && steps.progress.edges == 0;
+            // A step may raise the generation, so the policy is checked before the first one.
+            let is_first = at == 0 && !steps.has_begun;
             let mut chain = Vec::new();
             let deleted = self.transact(|transaction| {
                 let mut together = Together::new(self, transaction, &steps);
@@ -230,6 +233,7 @@ impl<'g> Deletion<'g> {
                     if at == 0 {
                         return Ok(deleted);
                     }
+                    steps.has_begun = true;
                     steps.progress.edges += 1;
                     if observe(steps.progress).is_break() {
                         return Ok(false);
@@ -268,6 +272,7 @@ impl<'g> Deletion<'g> {
                     // chain again.
                     if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
                         own.at(namespace, key).delete()?;
+                        steps.has_begun = true;
                     }
                     return Ok(ControlFlow::Continue(true));
                 }
@@ -312,6 +317,7 @@ impl<'g> Deletion<'g> {
                 match done {
                     StepDone::Nothing => return Ok(ControlFlow::Continue(true)),
                     StepDone::Struck(struck) => {
+                        steps.has_begun |= struck;
                         has_any |= struck;
                         continue;
                     }
@@ -323,6 +329,7 @@ impl<'g> Deletion<'g> {
                     StepDone::Removed => {}
                 }
                 has_any = true;
+                steps.has_begun = true;
                 steps.progress.edges += 1;
                 if observe(steps.progress).is_break() {
                     return Ok(ControlFlow::Break(()));

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use serde_json::json;
-use spikelet::expressions::{ExpWriteFlags, unknown};
+use spikelet::expressions::{ExpWriteFlags, bin_exists, unknown};
 use spikelet::operations::{self, delete_all_bins, exp, lists};
-use spikelet::policy::RecordExistsAction;
+use spikelet::policy::{GenerationPolicy, RecordExistsAction};
 use spikelet::relation::{
     EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
     declared_relations,
@@ -253,6 +253,38 @@ fn a_cascade_goes_down_a_long_chain_and_around_a_circle() {
     assert_eq!(things.len(), 602);
     assert!(things.delete("a").unwrap().is_some());
     assert_eq!(things.with_companions().len(), 0);
+}
+
+#[test]
+fn a_delete_in_steps_asks_its_policy_before_the_children_in_the_record_go() {
+    // The relations of a record come in the order of their names.
+    for notes in ["a notes", "notes"] {
+        for by_filter in [false, true] {
+            let store = Store::in_memory().unwrap();
+            let users = store.set("users").unwrap();
+            let sides = (("users", "following"), ("users", "followers"));
+            let follows = ManyToMany::new(&store, "follows", sides.0, sides.1);
+            let follows = follows.on_delete(OnDelete::Detach);
+            let layout = Layout::consolidated("notes");
+            let notes = OneToMany::new(&store, notes, ("users", "notes"), layout).unwrap();
+            let notes = notes.on_delete(OnDelete::Cascade);
+            users.put("hub", bins! { "title" => "a" }).unwrap();
+            notes.put("hub", 1, &json!({ "n": 1 })).unwrap();
+            for id in 0..300 {
+                follows.link(id, "hub").unwrap();
+            }
+            let generation = users.get("hub").unwrap().unwrap().metadata().generation;
+            let policy = WritePolicy::default();
+            let policy = if by_filter {
+                policy.filter(bin_exists("notes"))
+            } else {
+                policy.generation(GenerationPolicy::ExpectEqual(generation.into()))
+            };
+            let deleted = users.delete_with(&policy, "hub");
+            assert!(deleted.unwrap().is_some(), "by filter: {by_filter}");
+            assert_eq!(users.len(), 0, "by filter: {by_filter}");
+        }
+    }
 }
 
 #[test]
