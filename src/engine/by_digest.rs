@@ -349,7 +349,9 @@ impl Namespace {
         if self.core.rename_index(set, &definition)? {
             Ok(None)
         } else {
-            self.core.build_index(set, definition).map(Some)
+            // The handle of a build under way stays with the call that has begun it.
+            let build = self.core.build_index(set, definition)?;
+            Ok(Some(build).filter(|build| !build.is_of_another_call()))
         }
     }
 

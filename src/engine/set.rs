@@ -290,8 +290,9 @@ impl Set {
     }
 
     /// Declares a secondary index of the set and fills it from the records that there are, while
-    /// others read and write. Once more with the same definition is no error. The declaration is
-    /// kept with the store, and the index is filled anew at each opening.
+    /// others read and write. Once more with the same definition is no error, and waits where
+    /// another call is filling it. The declaration is kept with the store, and the index is filled
+    /// anew at each opening.
     ///
     /// Costs a look at every record of the namespace, under its lock; [`Set::build_index`] does not
     /// wait for it.
@@ -306,7 +307,8 @@ impl Set {
         core.namespace.create_index(Some(&core.name), definition)
     }
 
-    /// Declares a secondary index of the set and begins to fill it, in a thread of its own.
+    /// Declares a secondary index of the set and begins to fill it, in a thread of its own. Where
+    /// another call is filling it, the result waits for that one, and does not cancel it.
     ///
     /// # Errors
     /// As for [`Set::create_index`]; [`IndexBuild::wait`] returns errors of the filling.

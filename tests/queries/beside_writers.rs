@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use spikelet::query::IndexDefinition;
-use spikelet::{Key, Store};
+use spikelet::{Error, Key, Store};
 
 use crate::namespace;
 
@@ -143,4 +145,65 @@ fn several_threads_meet_each_record_once_and_end_early() {
             .for_each_parallel(2, |_| ControlFlow::<()>::Continue(()));
         assert!(ordered.is_err());
     }
+}
+
+#[test]
+fn an_index_that_another_call_builds_is_waited_for() {
+    for is_unique in [false, true] {
+        let store = Store::in_memory().unwrap();
+        let things = store.set("things").unwrap();
+        for id in 0..2 {
+            things.put(id, [("group", 1)]).unwrap();
+        }
+        let by_group = || IndexDefinition::new("by_group", ["group"]).unique(is_unique);
+        let (ended, has_ended) = channel();
+        let (builds, other) = std::thread::scope(|scope| {
+            // While the record is locked, no build comes to its end.
+            let builds = things.update(0, |_| {
+                let build = things.build_index(by_group())?;
+                let other = things.build_index(by_group())?;
+                scope.spawn(|| ended.send(things.create_index(by_group())).unwrap());
+                assert!(has_ended.recv_timeout(Duration::from_millis(50)).is_err());
+                assert!(!build.is_finished() && !other.is_finished());
+                Ok((build, other))
+            });
+            builds.unwrap()
+        });
+        let (build, created) = (builds.wait(), has_ended.recv().unwrap());
+        if is_unique {
+            assert!(matches!(build, Err(Error::NotUnique { .. })), "{build:?}");
+            assert!(
+                matches!(created, Err(Error::NotUnique { .. })),
+                "{created:?}"
+            );
+            assert!(matches!(other.wait(), Err(Error::IndexNotFound(_))));
+            assert!(namespace(&store).indexes().is_empty());
+        } else {
+            build.unwrap();
+            created.unwrap();
+            other.wait().unwrap();
+            let query = things.query("by_group").unwrap();
+            assert_eq!(query.eq(1).count().unwrap(), 2);
+        }
+    }
+}
+
+#[test]
+fn an_index_that_another_call_has_given_up_is_built_anew() {
+    let store = filled();
+    let things = store.set("things").unwrap();
+    let by_group = || IndexDefinition::new("by_group", ["group"]);
+    std::thread::scope(|scope| {
+        let created = things.update(0, |_| {
+            let build = things.build_index(by_group())?;
+            // Not its own build: it leaves that alone.
+            things.build_index(by_group())?.cancel()?;
+            let created = scope.spawn(|| things.create_index(by_group()));
+            std::thread::yield_now();
+            build.cancel()?;
+            Ok(created)
+        });
+        created.unwrap().join().unwrap().unwrap();
+    });
+    assert_complete(&store);
 }

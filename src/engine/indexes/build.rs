@@ -38,6 +38,7 @@ pub struct IndexBuild {
     /// `None`: there was nothing to build.
     index: Option<Arc<Index>>,
     cancelled: Arc<AtomicBool>,
+    /// `None`: nothing was to build, or another call builds the index.
     thread: Option<JoinHandle<Result<()>>>,
 }
 
@@ -54,7 +55,16 @@ impl IndexBuild {
     /// Whether it has come to its end, good or bad.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        match (&self.thread, &self.index) {
+            (Some(thread), _) => thread.is_finished(),
+            (None, Some(index)) => index.state() != IndexState::Building,
+            (None, None) => true,
+        }
+    }
+
+    /// Whether another call builds the index.
+    pub(crate) const fn is_of_another_call(&self) -> bool {
+        self.index.is_some() && self.thread.is_none()
     }
 
     /// Waits for its end.
@@ -64,26 +74,34 @@ impl IndexBuild {
     /// [`Error::ShardIndexed`] for a sharded collection that it cannot hold, [`Error::Forbidden`]
     /// if it was cancelled, a record that is damaged. The index is dropped then.
     /// [`Error::Forbidden`] within a closure that reads or writes a record, too, if it has not
-    /// ended: the build goes on.
+    /// ended: the build goes on. [`Error::IndexNotFound`] if another call has begun the build, and
+    /// it has failed.
     pub fn wait(mut self) -> Result<()> {
         if !self.is_finished() {
             self.core.check_may_wait("the build of an index")?;
         }
-        match self.thread.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(built)) => built,
-            Some(Err(_)) => Err(Error::Forbidden(
+        match (self.thread.take().map(JoinHandle::join), &self.index) {
+            (None, None) => Ok(()),
+            (None, Some(index)) => {
+                index.await_built();
+                index.check_kept()
+            }
+            (Some(Ok(built)), _) => built,
+            (Some(Err(_)), _) => Err(Error::Forbidden(
                 "the build of the index has panicked: drop the index and create it again".into(),
             )),
         }
     }
 
     /// Ends it, and drops the index; within a closure that reads or writes a record, without
-    /// waiting for that.
+    /// waiting for that. The build of another call goes on.
     ///
     /// # Errors
     /// If the end cannot be noted. An index that is complete by now stays.
     pub fn cancel(self) -> Result<()> {
+        if self.is_of_another_call() {
+            return Ok(());
+        }
         self.cancelled.store(true, Ordering::Relaxed);
         let core = Arc::clone(&self.core);
         let index = self.index.clone();
@@ -120,7 +138,15 @@ impl NamespaceCore {
         definition: IndexDefinition,
     ) -> Result<()> {
         self.check_may_wait("the build of an index")?;
-        self.build_index(set, definition)?.wait()
+        loop {
+            let build = self.build_index(set, definition.clone())?;
+            let is_of_another_call = build.is_of_another_call();
+            match build.wait() {
+                // It was given up, or has failed: then this call's own build says why.
+                Err(Error::IndexNotFound(_)) if is_of_another_call => {}
+                built => return built,
+            }
+        }
     }
 
     /// Declares an index and begins to build it.
@@ -129,30 +155,49 @@ impl NamespaceCore {
         set: Option<&str>,
         definition: IndexDefinition,
     ) -> Result<IndexBuild> {
-        let index = self.declare(set, definition)?;
         let cancelled = Arc::new(AtomicBool::new(false));
         let mut build = IndexBuild {
             core: Arc::clone(self),
-            index: index.clone(),
+            index: None,
             cancelled: Arc::clone(&cancelled),
             thread: None,
         };
-        if let Some(index) = index {
-            if index.definition.of_records {
-                index.set_state(IndexState::Ready);
-                return Ok(build);
+        let (index, is_new) = self.declare(set, definition)?;
+        if !is_new {
+            build.index = Some(index).filter(|index| index.state() != IndexState::Ready);
+            return Ok(build);
+        }
+        if index.definition.of_records {
+            index.set_state(IndexState::Ready);
+            return Ok(build);
+        }
+        build.index = Some(Arc::clone(&index));
+        let (core, filled) = (Arc::clone(self), Arc::clone(&index));
+        let thread = std::thread::Builder::new().name("spikelet-index".into());
+        match thread.spawn(move || core.fill_or_drop(&filled, &cancelled)) {
+            Ok(thread) => build.thread = Some(thread),
+            Err(error) => {
+                self.drop_unbuilt(&index);
+                let text = format!("no thread to build an index: {error}");
+                return Err(Error::Forbidden(text.into()));
             }
-            let core = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("spikelet-index".into());
-            let spawned = thread.spawn(move || core.fill_or_drop(&index, &cancelled));
-            build.thread = Some(spawned.map_err(|error| {
-                Error::Forbidden(format!("no thread to build an index: {error}").into())
-            })?);
         }
         Ok(build)
     }
 
+    /// Drops an index that could not be built. A store that is closed meanwhile keeps the
+    /// declaration: the next opening builds it.
+    fn drop_unbuilt(&self, index: &Index) {
+        // By now another index may have its name.
+        let dropped = self.drop_index_that(|known| std::ptr::eq(known, index));
+        if dropped.is_err() {
+            index.set_state(IndexState::Dropped);
+        }
+    }
+
     fn fill_or_drop(&self, index: &Index, cancelled: &AtomicBool) -> Result<()> {
+        // Others may wait for the end of the build, however it comes.
+        let _end = EndOfBuild(index);
         let filled = (0..PARTITIONS).try_for_each(|partition| {
             if cancelled.load(Ordering::Relaxed) || index.state() == IndexState::Dropped {
                 return Err(Error::Forbidden(
@@ -171,12 +216,7 @@ impl NamespaceCore {
                 Ok(())
             }
             Err(error) => {
-                // A store that is closed meanwhile keeps the declaration: the next opening builds
-                // it. By now another index may have its name.
-                let dropped = self.drop_index_that(|known| std::ptr::eq(known, index));
-                if dropped.is_err() {
-                    index.set_state(IndexState::Dropped);
-                }
+                self.drop_unbuilt(index);
                 Err(error)
             }
         }
@@ -327,6 +367,17 @@ impl NamespaceCore {
     }
 }
 
+/// The end of a build: an index that it leaves incomplete, by a panic, is of no use.
+struct EndOfBuild<'i>(&'i Index);
+
+impl Drop for EndOfBuild<'_> {
+    fn drop(&mut self) {
+        if self.0.state() == IndexState::Building {
+            self.0.set_state(IndexState::Dropped);
+        }
+    }
+}
+
 impl Indexes {
     /// Names and statistics of all.
     pub(in crate::engine) fn stats(&self) -> Vec<super::IndexStats> {
@@ -357,7 +408,7 @@ mod tests {
         set.put("dan", [("mail", "a")]).unwrap();
         let core = &store.namespace("test").unwrap().core;
         let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);
-        let index = core.declare(Some("users"), by_mail).unwrap().unwrap();
+        let (index, _) = core.declare(Some("users"), by_mail).unwrap();
         let [eve, dan] = ["eve", "dan"].map(|key| core.key_hash.digest("users", &key.into()));
         core.fill_record(&index, &eve).unwrap();
         clock.advance_ms(5_000);

@@ -10,20 +10,25 @@ use crate::index::IndexDefinition;
 use crate::{Error, Result};
 
 impl NamespaceCore {
-    /// Declares an index, which is to be built then. `None`: there is the same one already.
+    /// Declares an index. Returns it, and whether it is to be built: false for one that was there.
     pub(super) fn declare(
         &self,
         set: Option<&str>,
         definition: IndexDefinition,
-    ) -> Result<Option<Arc<Index>>> {
+    ) -> Result<(Arc<Index>, bool)> {
         definition.check()?;
         let set_id = set.map(|set| self.storage.create_set(set)).transpose()?;
         let _declaring = self.indexes.declaring.lock();
+        // One that could not be built, nor taken off the catalog, makes room for the next.
         let all = self.indexes.all();
+        let all = all
+            .iter()
+            .filter(|known| known.state() != IndexState::Dropped);
+        let all: Vec<_> = all.cloned().collect();
         let index = Index::new(definition, set, set_id, self.key_hash)?;
-        if let Some(known) = self.indexes.by_name(&index.name()) {
+        if let Some(known) = all.iter().find(|known| known.name() == index.name()) {
             return if known.is_same(&index) {
-                Ok(None)
+                Ok((Arc::clone(known), false))
             } else {
                 Err(Error::IndexExists(index.definition.name.clone()))
             };
@@ -32,11 +37,11 @@ impl NamespaceCore {
             return Err(Error::TooManyIndexes { limit: INDEXES_MAX });
         }
         let index = Arc::new(index);
-        let list: Vec<_> = all.iter().cloned().chain([Arc::clone(&index)]).collect();
+        let list: Vec<_> = all.into_iter().chain([Arc::clone(&index)]).collect();
         // The catalog first: where it cannot be written, nothing was declared.
         self.declare_indexes(&list)?;
         self.indexes.replace(list);
-        Ok(Some(index))
+        Ok((index, true))
     }
 
     /// Gives an index that is the same as `definition` but for its name that name. False: there is

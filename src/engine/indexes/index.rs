@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::sync::{Mutex, RwLock};
+use parking_lot::Condvar;
 use spikelet_storage::{Digest, PARTITIONS};
 
 use crate::expression::RecordFacts;
@@ -49,6 +50,8 @@ pub(crate) struct Index {
     /// Whether companions have, or had, entries. Set before the first one is added.
     has_companions: AtomicBool,
     state: AtomicU8,
+    /// Notified, with the lock, after each change of the state.
+    changed: (parking_lot::Mutex<()>, Condvar),
     /// How many partitions have been built.
     built: AtomicU64,
     begun: Instant,
@@ -137,6 +140,7 @@ impl Index {
             set: set.map(Into::into),
             set_id,
             state: AtomicU8::new(IndexState::Building as u8),
+            changed: Default::default(),
             built: AtomicU64::new(0),
             begun: Instant::now(),
             built_in_ms: AtomicU64::new(0),
@@ -208,6 +212,19 @@ impl Index {
         }
         // A build that ends beside a drop does not bring the index back.
         self.state.fetch_max(state as u8, Ordering::AcqRel);
+        let (lock, changed) = &self.changed;
+        // Who waits has looked at the state with the lock.
+        drop(lock.lock());
+        changed.notify_all();
+    }
+
+    /// Waits for the end of its build.
+    pub(super) fn await_built(&self) {
+        let (lock, changed) = &self.changed;
+        let mut locked = lock.lock();
+        while self.state() == IndexState::Building {
+            changed.wait(&mut locked);
+        }
     }
 
     /// How many partitions have been built, and of how many.

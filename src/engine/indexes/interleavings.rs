@@ -116,10 +116,7 @@ impl Things {
 
     fn declare(&self, is_unique: bool) -> Arc<Index> {
         let definition = IndexDefinition::new("by_group", ["group"]).unique(is_unique);
-        self.core
-            .declare(Some("things"), definition)
-            .unwrap()
-            .unwrap()
+        self.core.declare(Some("things"), definition).unwrap().0
     }
 
     /// The model lets a wait with a deadline time out at any moment.
