@@ -134,7 +134,7 @@ fn a_unique_index_that_is_filled_while_the_clock_is_ahead_keeps_the_keys_of_expi
 }
 
 #[test]
-fn an_expired_record_with_more_entries_than_memory_allows_fails_no_build_and_no_opening() {
+fn expired_records_that_an_index_cannot_hold_fail_no_build_and_no_opening_and_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::at(1_000_000));
     let open = || {
@@ -147,18 +147,24 @@ fn an_expired_record_with_more_entries_than_memory_allows_fails_no_build_and_no_
     let set = store.set("users").unwrap();
     let many: Vec<i64> = (0..10_000).collect();
     set.put_with(&soon(), 0, [("n", many)]).unwrap();
+    // And one with a value that no index takes.
+    let long = vec!["x".repeat(20_000)];
+    set.put_with(&soon(), -1, [("n", long)]).unwrap();
     clock.advance_ms(5_000);
     for key in 1..50 {
         set.put(key, [("n", vec![key])]).unwrap();
     }
     let by_n = IndexDefinition::new("by_n", [IndexComponent::bin("n").elements()]);
     set.create_index(by_n).unwrap();
-    let entries = |store: &Store| namespace(store).indexes().remove(0).entries;
-    assert_eq!(entries(&store), 49);
+    let check = |store: &Store| {
+        let stats = namespace(store).indexes().remove(0);
+        assert_eq!((stats.entries, stats.unreadable), (49, 2));
+    };
+    check(&store);
     store.close().unwrap();
     drop((store, set));
     let store = open();
-    assert_eq!(entries(&store), 49);
+    check(&store);
     store
         .set("users")
         .unwrap()

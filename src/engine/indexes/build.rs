@@ -291,6 +291,7 @@ impl NamespaceCore {
         });
         if inserted.is_err() {
             entries.iter().for_each(|entry| index.remove(entry));
+            index.note_unreadable();
         }
     }
 
@@ -359,7 +360,8 @@ impl NamespaceCore {
             match index.entries_of(record, &facts, &mut entries) {
                 Ok(()) if is_over => self.insert_expired(index, &entries),
                 Ok(()) => entries.iter().for_each(|entry| index.insert(entry)),
-                Err(_) if is_over => {}
+                // As where a build meets it.
+                Err(_) if is_over => index.note_unreadable(),
                 Err(error) => return Err(error),
             }
         }
