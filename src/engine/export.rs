@@ -68,13 +68,13 @@ pub(crate) enum WriteSaved {
 impl SavedVersion<'_> {
     /// Whether a record is as new or newer: by its generation, which a record that was made anew
     /// begins again; records of sharded collections by their last transition first.
-    fn is_older_than(&self, live: &EntryView<'_>) -> Result<bool> {
-        Ok(
-            match transitions(RecordView::parse(live.payload())?, self.bins) {
-                Some((live, saved)) if live != saved => live > saved,
-                _ => live.generation() >= self.generation,
-            },
-        )
+    fn is_older_than(&self, live: &EntryView<'_>) -> bool {
+        // A record that does not parse says nothing of transitions.
+        let parsed = RecordView::parse(live.payload()).ok();
+        match parsed.and_then(|live| transitions(live, self.bins)) {
+            Some((live, saved)) if live != saved => live > saved,
+            _ => live.generation() >= self.generation,
+        }
     }
 
     fn is_companion(&self) -> bool {
@@ -149,7 +149,7 @@ impl Namespace {
             match existing {
                 Existing::Stays => return Ok(WriteSaved::Existed),
                 Existing::Takes { any: false } | Existing::Goes { any: false }
-                    if saved.is_older_than(live)? =>
+                    if saved.is_older_than(live) =>
                 {
                     return Ok(WriteSaved::Fresher);
                 }
@@ -260,7 +260,9 @@ fn check_shards(
         saved.is_companion(),
     ) {
         (true, false) => Err(Error::ShardCompanion { set, key }),
-        (false, true) if is_merged => Err(Error::ShardKeyCollision { key }),
+        (false, true) if is_merged || ShardRole::of(live) == ShardRole::Root => {
+            Err(Error::ShardKeyCollision { key })
+        }
         (false, false) => match loss_of(saved, live, body)? {
             Some(loses) => Err(Error::ShardRoot { set, key, loses }),
             None => Ok(()),
@@ -275,6 +277,9 @@ fn loss_of(saved: &SavedVersion<'_>, live: &[u8], body: &[u8]) -> Result<Option<
         ShardRole::of(live) == ShardRole::Root,
         ShardRole::of(body) == ShardRole::Root,
     );
+    if !was_root && !is_root {
+        return Ok(None);
+    }
     let (live, body) = (RecordView::parse(live)?, RecordView::parse(body)?);
     let (before, after) = (sharded_bins(live), sharded_bins(body));
     let is_in = |sharded: &[(&str, _)], bin: &str| sharded.iter().any(|(known, _)| *known == bin);

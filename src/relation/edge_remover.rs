@@ -233,10 +233,12 @@ impl<'g> Deletion<'g> {
                     if at == 0 {
                         return Ok(deleted);
                     }
-                    steps.has_begun = true;
-                    steps.progress.edges += 1;
-                    if observe(steps.progress).is_break() {
-                        return Ok(false);
+                    if deleted {
+                        steps.has_begun = true;
+                        steps.progress.edges += 1;
+                        if observe(steps.progress).is_break() {
+                            return Ok(false);
+                        }
                     }
                 }
             }
@@ -397,7 +399,7 @@ impl<'a, 't> Together<'a, 't> {
     }
 
     /// Deletes a part and takes it off the list of the record with which it goes, unless another
-    /// writer has taken it away from there.
+    /// writer has taken it away from there. Returns whether it was deleted, or taken off a list.
     fn delete_part(&mut self, at: usize, is_first: bool) -> Result<bool> {
         let Some(part) = self.steps.parts.get(at) else {
             return Ok(false);
@@ -411,7 +413,7 @@ impl<'a, 't> Together<'a, 't> {
                 role.strike(self.transaction, &part.record)?;
             }
         }
-        Ok(deleted)
+        Ok(deleted || part.of.is_some())
     }
 
     /// Deletes a record with its edges. `is_first`: the policy holds for it.

@@ -97,6 +97,20 @@ fn a_companion_is_not_restored_into_a_user_record() {
 }
 
 #[test]
+fn a_root_is_not_replaced_by_a_companion_of_its_key() {
+    let store = store();
+    let other = ShardedList::new(&store, "users", "alice:0", "followers").unwrap();
+    other.add(7).unwrap();
+    other.shards().activate(2).unwrap();
+    let error = refused(restored(&sharded(), &store, true, false));
+    assert!(
+        matches!(&error, Error::ShardKeyCollision { key } if &**key == "alice:0"),
+        "{error}"
+    );
+    assert_eq!(other.page(0, 5).unwrap(), [Value::Int(7)]);
+}
+
+#[test]
 fn a_root_is_not_replaced_by_a_record_that_says_nothing_of_its_companions() {
     let store = sharded();
     let error = refused(restored(&with_user("alice"), &store, true, false));

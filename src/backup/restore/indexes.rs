@@ -77,7 +77,8 @@ pub(super) fn build_all(
     Ok(())
 }
 
-/// Builds one index. Returns `false` if cancelled; the index is then not declared.
+/// Builds one index. Returns `false` if cancelled; the index is then not declared, unless another
+/// call builds it.
 fn build(
     index: SavedIndex,
     target: &Namespace,
@@ -86,17 +87,24 @@ fn build(
     if is_cancelled(cancel) {
         return Ok(false);
     }
-    let build = match &index.set {
-        Some(set) => target.set(set)?.build_index(index.definition)?,
-        None => target.build_index(index.definition)?,
-    };
-    while !build.is_finished() {
-        if is_cancelled(cancel) {
-            build.cancel()?;
-            return Ok(false);
+    loop {
+        let definition = index.definition.clone();
+        let build = match &index.set {
+            Some(set) => target.set(set)?.build_index(definition)?,
+            None => target.build_index(definition)?,
+        };
+        while !build.is_finished() {
+            if is_cancelled(cancel) {
+                build.cancel()?;
+                return Ok(false);
+            }
+            std::thread::sleep(PAUSE);
         }
-        std::thread::sleep(PAUSE);
+        let is_of_another_call = build.is_of_another_call();
+        match build.wait() {
+            // It was given up, or has failed: then this call's own build says why.
+            Err(Error::IndexNotFound(_)) if is_of_another_call => {}
+            built => return built.map(|()| true),
+        }
     }
-    build.wait()?;
-    Ok(true)
 }

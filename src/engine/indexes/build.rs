@@ -191,13 +191,22 @@ impl NamespaceCore {
         // By now another index may have its name.
         let dropped = self.drop_index_that(|known| std::ptr::eq(known, index));
         if dropped.is_err() {
-            index.set_state(IndexState::Dropped);
+            self.give_up(index);
         }
+    }
+
+    /// Takes an index off the list that the catalog keeps.
+    fn give_up(&self, index: &Index) {
+        let _declaring = self.indexes.declaring.lock();
+        let mut list = self.indexes.all().to_vec();
+        list.retain(|known| !std::ptr::eq(&**known, index));
+        index.set_state(IndexState::Dropped);
+        self.indexes.replace(list);
     }
 
     fn fill_or_drop(&self, index: &Index, cancelled: &AtomicBool) -> Result<()> {
         // Others may wait for the end of the build, however it comes.
-        let _end = EndOfBuild(index);
+        let _end = EndOfBuild { core: self, index };
         let filled = (0..PARTITIONS).try_for_each(|partition| {
             if cancelled.load(Ordering::Relaxed) || index.state() == IndexState::Dropped {
                 return Err(Error::Forbidden(
@@ -370,12 +379,15 @@ impl NamespaceCore {
 }
 
 /// The end of a build: an index that it leaves incomplete, by a panic, is of no use.
-struct EndOfBuild<'i>(&'i Index);
+struct EndOfBuild<'i> {
+    core: &'i NamespaceCore,
+    index: &'i Index,
+}
 
 impl Drop for EndOfBuild<'_> {
     fn drop(&mut self) {
-        if self.0.state() == IndexState::Building {
-            self.0.set_state(IndexState::Dropped);
+        if self.index.state() == IndexState::Building {
+            self.core.give_up(self.index);
         }
     }
 }

@@ -19,16 +19,11 @@ impl NamespaceCore {
         definition.check()?;
         let set_id = set.map(|set| self.storage.create_set(set)).transpose()?;
         let _declaring = self.indexes.declaring.lock();
-        // One that could not be built, nor taken off the catalog, makes room for the next.
         let all = self.indexes.all();
-        let all = all
-            .iter()
-            .filter(|known| known.state() != IndexState::Dropped);
-        let all: Vec<_> = all.cloned().collect();
         let index = Index::new(definition, set, set_id, self.key_hash)?;
-        if let Some(known) = all.iter().find(|known| known.name() == index.name()) {
+        if let Some(known) = self.indexes.by_name(&index.name()) {
             return if known.is_same(&index) {
-                Ok((Arc::clone(known), false))
+                Ok((known, false))
             } else {
                 Err(Error::IndexExists(index.definition.name.clone()))
             };
@@ -37,7 +32,7 @@ impl NamespaceCore {
             return Err(Error::TooManyIndexes { limit: INDEXES_MAX });
         }
         let index = Arc::new(index);
-        let list: Vec<_> = all.into_iter().chain([Arc::clone(&index)]).collect();
+        let list: Vec<_> = all.iter().cloned().chain([Arc::clone(&index)]).collect();
         // The catalog first: where it cannot be written, nothing was declared.
         self.declare_indexes(&list)?;
         self.indexes.replace(list);

@@ -330,8 +330,10 @@ impl Query {
             }
             ControlFlow::Continue(())
         })?;
-        let places = lowest.into_sorted_vec().into_iter();
-        Ok(places.map(|(_, digest)| digest).collect())
+        let mut places = lowest.into_sorted_vec();
+        // A record that another writer moves on while the index is read is met again there.
+        places.dedup();
+        Ok(places.into_iter().map(|(_, digest)| digest).collect())
     }
 }
 

@@ -468,6 +468,10 @@ impl Schema {
             Some(after) => Bound::Excluded(after),
             None => Bound::Included(&first),
         };
-        map.range(from, Bound::Excluded(&end), limit as u64 + 1)
+        map.range(
+            from,
+            Bound::Excluded(&end),
+            (limit as u64).saturating_add(1),
+        )
     }
 }

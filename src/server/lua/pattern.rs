@@ -408,7 +408,7 @@ mod tests {
         let of_lua = shown(own.call((text, pattern)));
         lua.set_app_data(Arc::new(Limit::default()));
         let [text, pattern] = [text, pattern].map(|text| lua.create_string(text).unwrap());
-        let found = search(&lua, (text, pattern, 1, None, None));
+        let found = search(&lua, (text, pattern, 1, Some(false), None));
         [of_lua, shown(found)]
     }
 

@@ -263,7 +263,8 @@ fn change_of(existed: bool, facts: &Table) -> Result<FunctionChange> {
         bins: writes,
         time_to_live: facts
             .raw_get::<Option<i64>>("new_ttl")?
-            .map(|seconds| seconds as u32),
+            // Beyond 31 bits it is refused as too long; -1 and -2 stand for no time.
+            .map(|seconds| seconds.clamp(i32::MIN.into(), i32::MAX.into()) as u32),
     })
 }
 

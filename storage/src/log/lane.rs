@@ -401,9 +401,9 @@ impl LockedLane<'_> {
             None => {
                 let words = entries.words().as_flattened();
                 if let Err(error) = self.volume.write_entries(offset, words) {
+                    // Copies, too: cleaning may fill the rest of a writer's block.
+                    self.open.has_remains |= self.volume.has_remains(offset, headers, words);
                     if !is_numbered {
-                        let remains = self.volume.has_remains(offset, headers, words);
-                        self.open.has_remains = remains;
                         self.void(headers);
                     }
                     return Err(error);

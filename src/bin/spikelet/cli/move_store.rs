@@ -368,12 +368,17 @@ impl Move<'_> {
         let known: HashSet<_> = known
             .chain(damaged.iter().map(|(_, digest)| digest))
             .collect();
+        self.take_sets(&records)?;
+        // In other sets it has written nothing: the records there are the cluster's own, and so are
+        // its declarations.
+        let is_taken = |set: &str| {
+            set != DECLARATION_SET && self.position.sets.iter().any(|taken| taken == set)
+        };
         let addresses = changes.records.values();
         let gone: Vec<_> = addresses
-            .filter(|(_, digest)| !known.contains(digest))
+            .filter(|(set, digest)| is_taken(set) && !known.contains(digest))
             .cloned()
             .collect();
-        self.take_sets(&records)?;
         self.write(&records)?;
         for gone in gone.chunks(BATCH) {
             let deleted = self.patiently(|cluster| cluster.delete_saved(gone))?;
