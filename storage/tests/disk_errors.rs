@@ -318,20 +318,25 @@ fn a_block_that_cannot_be_closed_goes_on_as_if_nothing_had_been_tried() {
     assert!(refused > 2, "{refused}");
 }
 
+/// A device with faults of its own, with staging memory or without.
+fn device_of(seed: u64, is_staged: bool) -> Arc<SimulatedDevice> {
+    let header = spikelet_storage::Header {
+        device_id: seed + 1,
+        ..common::header(0, 1, BLOCKS)
+    };
+    let device = if is_staged {
+        SimulatedDevice::new(&header)
+    } else {
+        SimulatedDevice::without_staging(&header)
+    };
+    Arc::new(device.unwrap())
+}
+
 #[test]
 fn a_write_that_failed_behind_its_last_byte_is_not_there_after_a_kill() {
     let mut refused = 0;
     for (seed, is_staged) in (0..32).flat_map(|seed| [(seed, true), (seed, false)]) {
-        let header = spikelet_storage::Header {
-            device_id: seed + 1,
-            ..common::header(0, 1, BLOCKS)
-        };
-        let device = if is_staged {
-            SimulatedDevice::new(&header)
-        } else {
-            SimulatedDevice::without_staging(&header)
-        };
-        let device = Arc::new(device.unwrap());
+        let device = device_of(seed, is_staged);
         let (namespace, _) =
             Namespace::open(options(devices(std::slice::from_ref(&device)), BLOCKS)).unwrap();
         common::put(&namespace, &digest(1), b"before").unwrap();
@@ -361,16 +366,7 @@ fn a_write_that_failed_and_cannot_be_erased_is_in_doubt() {
     let mut in_doubt = 0;
     for (seed, is_staged) in (0..12).flat_map(|seed| [(seed, true), (seed, false)]) {
         for moment in 1..6 {
-            let header = spikelet_storage::Header {
-                device_id: seed + 1,
-                ..common::header(0, 1, BLOCKS)
-            };
-            let device = if is_staged {
-                SimulatedDevice::new(&header)
-            } else {
-                SimulatedDevice::without_staging(&header)
-            };
-            let device = Arc::new(device.unwrap());
+            let device = device_of(seed, is_staged);
             let storage = devices(std::slice::from_ref(&device));
             let (namespace, _) = Namespace::open(options(storage, BLOCKS)).unwrap();
             common::put(&namespace, &digest(2), b"before").unwrap();

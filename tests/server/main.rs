@@ -8,6 +8,7 @@ mod community;
 mod functions;
 #[cfg(feature = "lua")]
 mod functions_limits;
+#[cfg(feature = "lua")]
 mod functions_modules;
 mod held;
 mod index_limits;
