@@ -70,6 +70,9 @@ pub(super) struct DeclaredIndex {
     pub(super) set: Option<Box<str>>,
     #[serde(flatten)]
     pub(super) definition: IndexDefinition,
+    /// Whether its build has not ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unbuilt: bool,
 }
 
 /// A subscription to changes, and how far it has come.

@@ -172,6 +172,30 @@ fn expired_records_that_an_index_cannot_hold_fail_no_build_and_no_opening_and_ar
         .unwrap();
 }
 
+#[test]
+fn a_record_that_lives_again_and_does_not_fit_its_index_fails_no_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |clock: &Arc<ManualClock>| {
+        let config = NamespaceConfig::new("test").background(false);
+        let store = Store::builder().path(dir.path()).clock(clock.clone());
+        store.namespace(config).open().unwrap()
+    };
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let store = open(&clock);
+    let set = store.set("users").unwrap();
+    set.put_with(&soon(), "ada", [("n", "x".repeat(20_000))])
+        .unwrap();
+    clock.advance_ms(5_000);
+    set.create_index(IndexDefinition::new("by_n", ["n"]))
+        .unwrap();
+    store.close().unwrap();
+    drop((set, store));
+    let store = open(&Arc::new(ManualClock::at(1_000_000)));
+    assert!(store.set("users").unwrap().exists("ada").unwrap());
+    let stats = namespace(&store).indexes().remove(0);
+    assert_eq!((stats.entries, stats.unreadable), (0, 1));
+}
+
 /// Shows one time a few times, then an earlier one.
 #[derive(Debug)]
 struct SetBackClock {

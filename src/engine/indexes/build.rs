@@ -2,12 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use spikelet_storage::{Digest, PARTITIONS};
 
-use super::super::catalog::DeclaredIndex;
 use super::super::core::{NamespaceCore, expired};
 use super::super::threads::{each_partition, processors};
 use super::Indexes;
@@ -37,7 +35,6 @@ pub struct IndexBuild {
     core: Arc<NamespaceCore>,
     /// `None`: there was nothing to build.
     index: Option<Arc<Index>>,
-    cancelled: Arc<AtomicBool>,
     /// `None`: nothing was to build, or another call builds the index.
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -102,9 +99,11 @@ impl IndexBuild {
         if self.is_of_another_call() {
             return Ok(());
         }
-        self.cancelled.store(true, Ordering::Relaxed);
         let core = Arc::clone(&self.core);
         let index = self.index.clone();
+        if let Some(index) = &index {
+            index.cancel_build();
+        }
         let is_kept = |index: Arc<Index>| {
             core.indexes
                 .all()
@@ -155,11 +154,9 @@ impl NamespaceCore {
         set: Option<&str>,
         definition: IndexDefinition,
     ) -> Result<IndexBuild> {
-        let cancelled = Arc::new(AtomicBool::new(false));
         let mut build = IndexBuild {
             core: Arc::clone(self),
             index: None,
-            cancelled: Arc::clone(&cancelled),
             thread: None,
         };
         let (index, is_new) = self.declare(set, definition)?;
@@ -174,7 +171,7 @@ impl NamespaceCore {
         build.index = Some(Arc::clone(&index));
         let (core, filled) = (Arc::clone(self), Arc::clone(&index));
         let thread = std::thread::Builder::new().name("spikelet-index".into());
-        match thread.spawn(move || core.fill_or_drop(&filled, &cancelled)) {
+        match thread.spawn(move || core.fill_or_drop(&filled)) {
             Ok(thread) => build.thread = Some(thread),
             Err(error) => {
                 self.drop_unbuilt(&index);
@@ -204,23 +201,22 @@ impl NamespaceCore {
         self.indexes.replace(list);
     }
 
-    fn fill_or_drop(&self, index: &Index, cancelled: &AtomicBool) -> Result<()> {
+    fn fill_or_drop(&self, index: &Index) -> Result<()> {
         // Others may wait for the end of the build, however it comes.
         let _end = EndOfBuild { core: self, index };
         let filled = (0..PARTITIONS).try_for_each(|partition| {
-            if cancelled.load(Ordering::Relaxed) || index.state() == IndexState::Dropped {
-                return Err(Error::Forbidden(
-                    "the build of the index was cancelled".into(),
-                ));
-            }
+            index.check_goes_on()?;
             self.fill_partition(index, partition)?;
             index.note_built();
             Ok(())
         });
         match filled {
             Ok(()) => {
+                let _declaring = self.indexes.declaring.lock();
                 if index.state() == IndexState::Building {
                     index.set_state(IndexState::Ready);
+                    // Where it cannot be noted, the next opening looks at everything once more.
+                    let _ = self.declare_indexes(&self.indexes.all());
                 }
                 Ok(())
             }
@@ -252,6 +248,7 @@ impl NamespaceCore {
             let Error::KeyBusy { .. } = error else {
                 return Err(error);
             };
+            index.check_goes_on()?;
             crate::sync::yield_now();
         }
         Ok(())
@@ -304,45 +301,49 @@ impl NamespaceCore {
         }
     }
 
-    /// Builds the indexes that were declared before, at opening: before any write.
+    /// Fills the indexes that were declared before, at opening: before any write. One whose build
+    /// was cut off is built now, with its checks, and dropped where it fails.
     pub(in crate::engine) fn restore_indexes(&self) -> Result<()> {
         let declared = self.catalog.lock().indexes.clone();
-        if declared.is_empty() {
-            return Ok(());
-        }
-        let restore = |declared: DeclaredIndex| {
+        let (mut all, mut built, mut unbuilt) = (Vec::new(), Vec::new(), Vec::new());
+        for declared in declared {
             let set = declared.set.as_deref();
             let set_id = set.and_then(|set| self.storage.set_id(set));
-            Ok(Arc::new(Index::new(
-                declared.definition,
-                set,
-                set_id,
-                self.key_hash,
-            )?))
-        };
-        let list: Result<Vec<Arc<Index>>> = declared.into_iter().map(restore).collect();
-        self.indexes.replace(list?);
-        let all = self.indexes.all();
-        let restore = |partition| self.restore_partition(&all, partition);
-        if let ControlFlow::Break(error) = each_partition(processors(), restore) {
-            return Err(error);
+            let index = Index::new(declared.definition, set, set_id, self.key_hash)?;
+            let index = Arc::new(index);
+            all.push(Arc::clone(&index));
+            if declared.unbuilt {
+                &mut unbuilt
+            } else {
+                &mut built
+            }
+            .push(index);
         }
-        all.iter()
-            .for_each(|index| index.set_state(IndexState::Ready));
+        self.indexes.replace(all);
+        if !built.is_empty() {
+            let _ = each_partition(processors(), |partition| {
+                self.restore_partition(&built, partition);
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        for index in &built {
+            index.set_state(IndexState::Ready);
+        }
+        for index in &unbuilt {
+            // No caller is left to see the error: one that declares the index again gets it.
+            let _ = self.fill_or_drop(index);
+        }
         Ok(())
     }
 
-    fn restore_partition(&self, all: &[Arc<Index>], partition: usize) -> ControlFlow<Error> {
+    fn restore_partition(&self, all: &[Arc<Index>], partition: usize) {
         let now_ms = self.clock.now_ms();
         let is_wanted = |set_id| all.iter().any(|index| index.is_of(set_id));
-        let restored = self.storage.scan_sets(partition, is_wanted, |entry| {
-            match self.restore_record(all, entry, now_ms) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => ControlFlow::Break(error),
-            }
+        let _: ControlFlow<()> = self.storage.scan_sets(partition, is_wanted, |entry| {
+            self.restore_record(all, entry, now_ms);
+            ControlFlow::Continue(())
         });
         all.iter().for_each(|index| index.note_built());
-        restored
     }
 
     fn restore_record(
@@ -350,31 +351,26 @@ impl NamespaceCore {
         all: &[Arc<Index>],
         entry: spikelet_storage::Result<spikelet_storage::EntryView<'_>>,
         now_ms: u64,
-    ) -> Result<()> {
+    ) {
         // A damaged record says so when it is read, and is in no index until it is written anew.
-        let unreadable = || all.iter().for_each(|index| index.note_unreadable());
         let Ok(entry) = entry else {
-            unreadable();
-            return Ok(());
+            return all.iter().for_each(|index| index.note_unreadable());
         };
         let set_name = self.storage.set_name(entry.set_id()).unwrap_or_default();
         let facts = self.facts(&entry, &set_name, 0);
-        let Ok(record) = RecordView::parse(entry.payload()) else {
-            unreadable();
-            return Ok(());
-        };
+        let record = RecordView::parse(entry.payload());
         let is_over = expired(&entry, now_ms);
         for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
             let mut entries = EntryList::default();
-            match index.entries_of(record, &facts, &mut entries) {
-                Ok(()) if is_over => self.insert_expired(index, &entries),
-                Ok(()) => entries.iter().for_each(|entry| index.insert(entry)),
-                // As where a build meets it.
-                Err(_) if is_over => index.note_unreadable(),
-                Err(error) => return Err(error),
+            let read = record.as_ref().ok();
+            let found = read.map(|record| index.entries_of(*record, &facts, &mut entries));
+            match found {
+                Some(Ok(())) if is_over => self.insert_expired(index, &entries),
+                Some(Ok(())) => entries.iter().for_each(|entry| index.insert(entry)),
+                // It had expired when the index was built, or its bytes are damaged.
+                None | Some(Err(_)) => index.note_unreadable(),
             }
         }
-        Ok(())
     }
 }
 

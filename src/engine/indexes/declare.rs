@@ -65,10 +65,11 @@ impl NamespaceCore {
         Ok(true)
     }
 
-    fn declare_indexes(&self, list: &[Arc<Index>]) -> Result<()> {
+    pub(super) fn declare_indexes(&self, list: &[Arc<Index>]) -> Result<()> {
         let declared = list.iter().map(|index| DeclaredIndex {
             set: index.set.clone(),
             definition: index.definition(),
+            unbuilt: index.state() == IndexState::Building && !index.definition.of_records,
         });
         let declared = declared.collect();
         self.change_catalog(|catalog| {

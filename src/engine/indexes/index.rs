@@ -52,6 +52,8 @@ pub(crate) struct Index {
     state: AtomicU8,
     /// Notified, with the lock, after each change of the state.
     changed: (parking_lot::Mutex<()>, Condvar),
+    /// Whether its build is to end.
+    is_cancelled: AtomicBool,
     /// How many partitions have been built.
     built: AtomicU64,
     begun: Instant,
@@ -141,6 +143,7 @@ impl Index {
             set_id,
             state: AtomicU8::new(IndexState::Building as u8),
             changed: Default::default(),
+            is_cancelled: AtomicBool::new(false),
             built: AtomicU64::new(0),
             begun: Instant::now(),
             built_in_ms: AtomicU64::new(0),
@@ -192,6 +195,23 @@ impl Index {
             1 => IndexState::Ready,
             _ => IndexState::Dropped,
         }
+    }
+
+    pub(super) fn cancel_build(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the build of an index that was cancelled or dropped.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`].
+    pub(super) fn check_goes_on(&self) -> Result<()> {
+        if self.is_cancelled.load(Ordering::Relaxed) || self.state() == IndexState::Dropped {
+            return Err(Error::Forbidden(
+                "the build of the index was cancelled".into(),
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses to answer from an index that was dropped: no write changes it any more.
