@@ -281,13 +281,15 @@ impl NamespaceCore {
             Some(_) if what == Truncate::Namespace => self.renew_declarations()?,
             _ => Vec::new(),
         };
-        let removed = self.storage.truncate(what, before_ms)?;
-        self.put_declarations(left)?;
+        // An error may come behind the removal: all that follows it is due.
+        let removed = self.storage.truncate(what, before_ms);
+        let renewed = self.put_declarations(left);
         // Behind the removal: entries of records that are gone do no harm meanwhile, since a query
         // looks at the record.
         self.clean_indexes(what);
         self.read_declarations();
-        Ok(removed)
+        let removed = removed?;
+        renewed.map(|()| removed)
     }
 
     /// Lends the live records of one set, or of all, to `read`, until it breaks off.

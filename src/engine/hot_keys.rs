@@ -176,9 +176,14 @@ struct HotKeyTable {
 
 impl HotKeyTable {
     /// Halves the counts once for each half-life that has passed, and forgets keys of which nothing
-    /// is left. A clock that goes backwards changes nothing.
+    /// is left. A clock that goes backwards changes nothing within a half-life.
     fn fade(&mut self, now_ms: u64) {
-        let since = *self.halved_ms.get_or_insert(now_ms);
+        let is_ahead = |since: &u64| *since > now_ms.saturating_add(HALF_LIFE_MS);
+        let since = self
+            .halved_ms
+            .filter(|since| !is_ahead(since))
+            .unwrap_or(now_ms);
+        self.halved_ms = Some(since);
         let passed = now_ms.saturating_sub(since) / HALF_LIFE_MS;
         if passed == 0 {
             return;
@@ -246,6 +251,15 @@ mod tests {
     fn note_times(keys: &HotKeys, n: u8, waits: u64, busy: u64) {
         (0..waits).for_each(|_| keys.note(&digest(n), false, 0));
         (0..busy).for_each(|_| keys.note(&digest(n), true, 0));
+    }
+
+    #[test]
+    fn counts_fade_behind_a_clock_that_was_a_year_ahead() {
+        let keys = HotKeys::default();
+        keys.note(&digest(1), true, 365 * 24 * 3_600_000);
+        keys.note(&digest(1), true, 0);
+        assert_eq!(keys.top(1, 0).first().map(|key| key.busy), Some(2));
+        assert_eq!(keys.top(1, 2 * HALF_LIFE_MS), []);
     }
 
     #[test]

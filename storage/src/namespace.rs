@@ -79,6 +79,12 @@ impl Namespace {
         RecordLock::acquire(&self.core, digest, timeout)
     }
 
+    /// Locks a record that no other writer has locked. It is no contention otherwise: nothing is
+    /// counted. `None` also once the namespace is closed.
+    pub fn try_lock(&self, digest: &Digest) -> Option<RecordLock<'_>> {
+        RecordLock::try_acquire(&self.core, digest, false)
+    }
+
     /// Begins a write of a task in a thread that must not wait: neither for the record, nor for
     /// space, nor for a sync.
     ///

@@ -3,12 +3,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use smallvec::SmallVec;
-use spikelet_storage::{
-    Change, Digest, EntryView, Error as StorageError, NewVersion, RecordLock, Truncate,
-};
+use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Truncate};
 
 use super::super::core::{NamespaceCore, expired, key_of};
 use super::index::{Index, split_entry};
@@ -315,15 +312,8 @@ impl NamespaceCore {
         if let Some(is_free) = of_member(digest, entry) {
             return is_free;
         }
-        let _locked =
-            self.storage
-                .lock(digest, Some(Duration::ZERO))
-                .map_err(|error| match error {
-                    StorageError::KeyBusy { .. } | StorageError::Timeout => {
-                        self.key_busy(index, digest)
-                    }
-                    error => error.into(),
-                })?;
+        let locked = self.storage.try_lock(digest);
+        let _locked = locked.ok_or_else(|| self.key_busy(index, digest))?;
         // Again with the record locked: the writer before may have published in between.
         if has_entry()? { taken() } else { Ok(()) }
     }
@@ -445,7 +435,7 @@ impl NamespaceCore {
             index.remove(entry);
             return;
         }
-        let Ok(_locked) = self.storage.lock(&digest, Some(Duration::ZERO)) else {
+        let Some(_locked) = self.storage.try_lock(&digest) else {
             return;
         };
         if let Ok(false) = self.is_entry(index, &digest, entry, |_| true) {

@@ -38,6 +38,10 @@ impl Namespace {
         }
         core.sets.change_feed(
             |feed| {
+                // Another call has done it since: a follower may have begun at that number.
+                if feed.has(set) == is_fed {
+                    return;
+                }
                 // Under the lock of the metadata: a reader of changes above this number finds the
                 // set fed.
                 let since = core.log.last_lsn();

@@ -142,11 +142,11 @@ impl Core {
                         observer.expires(&entry, &set_name);
                     }
                     lock.bury(now_ms)?;
+                    CoreCounters::add(&self.counters.expired, 1);
                     expired += 1;
                 }
             }
         }
-        CoreCounters::add(&self.counters.expired, expired);
         Ok(expired)
     }
 }

@@ -71,9 +71,10 @@ impl RecordLock<'_> {
         let hidden = core
             .sets
             .hides(header.set_id, appended.lsn, header.last_update_ms);
-        // A locked record is not moved, but its image may have been evicted.
+        // A locked record is not moved, but its image may have been evicted; and a truncation may
+        // have made it a tombstone.
         let at = partition.find(self.digest.tag(), |slot| {
-            core.is_of(slot, &self.digest, &self.guard)
+            !slot.tombstone && core.is_of(slot, &self.digest, &self.guard)
         });
         if at.is_none() && !hidden {
             drop(partition);

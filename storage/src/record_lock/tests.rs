@@ -59,6 +59,34 @@ fn an_edit_behind_a_truncation_of_what_it_edits_is_there_and_stays() {
 }
 
 #[test]
+fn an_edit_behind_a_truncation_that_buries_what_it_edits_is_no_tombstone() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = open(dir.path());
+    let set_id = namespace.create_set("other").unwrap();
+    let lock = || namespace.lock(&DIGEST, None).unwrap();
+    lock().put(&version(b"of no set", 1)).unwrap();
+    lock().delete(1).unwrap();
+    let in_set = |payload| NewVersion {
+        set_id,
+        ..version(payload, 2)
+    };
+    lock().put(&in_set(&[1; 4_000])).unwrap();
+    let mut edited = vec![1; 4_000];
+    edited[2_000..2_004].fill(2);
+    let (version, mut locked) = (in_set(&edited), lock());
+    let edit = locked.edited(&version).unwrap();
+    namespace.truncate(Truncate::Set(set_id), None).unwrap();
+    let log = &namespace.core.log;
+    let appended = log.append(SpacePurpose::Write, edit.entry()).unwrap();
+    locked.publish_delta(&version, &edit, &appended);
+    drop(locked);
+    assert_eq!(namespace.stats().records, 1);
+    assert!(lock().entry().unwrap().is_some());
+    namespace.maintain().unwrap();
+    assert!(payload(&namespace) == Some(edited));
+}
+
+#[test]
 fn a_version_with_an_earlier_time_than_the_one_before_has_its_time_for_a_truncation_too() {
     let dir = tempfile::tempdir().unwrap();
     let namespace = open(dir.path());
