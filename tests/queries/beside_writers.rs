@@ -1,12 +1,13 @@
 //! Queries and builds while others write.
 
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use spikelet::query::IndexDefinition;
-use spikelet::{Error, Key, Store};
+use spikelet::query::{IndexComponent, IndexDefinition};
+use spikelet::{Error, Key, ShardedList, Store};
 
 use crate::namespace;
 
@@ -206,4 +207,47 @@ fn an_index_that_another_call_has_given_up_is_built_anew() {
         created.unwrap().join().unwrap().unwrap();
     });
     assert_complete(&store);
+}
+
+#[test]
+fn a_root_sharded_while_threads_go_through_its_entries_is_met_once() {
+    let store = Store::in_memory().unwrap();
+    let things = store.set("things").unwrap();
+    let by_tag = IndexDefinition::new("by_tag", [IndexComponent::bin("tags").elements()]);
+    things.create_index(by_tag).unwrap();
+    const MANY: i64 = 10_000;
+    things.put("root", [("tags", vec![0, MANY])]).unwrap();
+    for tag in 1..MANY {
+        things.put(tag, [("tags", vec![tag])]).unwrap();
+    }
+    let (met_root, root_is_met) = channel();
+    let (sharded, is_sharded) = channel();
+    let is_sharded = Mutex::new(is_sharded);
+    let met = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let store = &store;
+        scope.spawn(move || {
+            root_is_met.recv().unwrap();
+            let tags = ShardedList::new(store, "things", "root", "tags").unwrap();
+            tags.shards().activate(2).unwrap();
+            sharded.send(()).unwrap();
+        });
+        let query = things.query("by_tag").unwrap().at_least(0);
+        let ended = query.for_each_parallel(1, |record| {
+            let digest = record.unwrap().digest;
+            let mut met = met.lock().unwrap();
+            met.push(digest);
+            match met.len() {
+                1 => met_root.send(()).unwrap(),
+                2 => {
+                    let waited = is_sharded.lock().unwrap();
+                    waited.recv_timeout(Duration::from_secs(60)).unwrap();
+                }
+                _ => {}
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        assert!(ended.unwrap().is_continue());
+    });
+    assert_eq!(met.into_inner().unwrap().len() as i64, MANY);
 }

@@ -284,8 +284,12 @@ impl EntryWalk {
     fn advance(&mut self, query: &Query, most: &mut usize) -> NextEntry {
         loop {
             if self.next >= self.taken.entries.len() {
-                query.take_entries(&self.index, &mut self.ahead, &mut self.taken);
                 (self.next, self.asked_ahead) = (0, 0);
+                let taken = query.take_entries(&self.index, &mut self.ahead, &mut self.taken);
+                if let Err(error) = taken {
+                    self.taken.entries.clear();
+                    return NextEntry::Failed(error);
+                }
             }
             let Some(entry) = self.taken.entries.get(self.next) else {
                 return NextEntry::End;

@@ -85,10 +85,10 @@ impl Query {
             }
             QuerySource::Index(index) => {
                 let ahead = Mutex::new(self.entries_of(index)?);
-                let met = MetRoots::new(false);
-                in_threads(threads, TakenEntries::default, |taken| {
+                let met = MetRoots::new(!index.has_companions());
+                let ended = in_threads(threads, TakenEntries::default, |taken| {
                     let mut ahead = ahead.lock();
-                    if !self.take_entries(index, &mut ahead, taken) {
+                    if !self.take_entries(index, &mut ahead, taken).unwrap_or(false) {
                         return None;
                     }
                     let whole = Arc::clone(&ahead.whole);
@@ -97,7 +97,11 @@ impl Query {
                         |_: Option<&[u8]>, record: Result<ScannedRecord<'_>>| each(record);
                     let search = self.search(index, &whole, &met);
                     Some(self.visit_entries(search, taken, &mut each))
-                })
+                });
+                if ended.is_continue() {
+                    index.check_kept()?;
+                }
+                ended
             }
         })
     }

@@ -159,7 +159,7 @@ impl Query {
         let mut entries = self.entries_of(index)?;
         let mut taken = TakenEntries::default();
         let met = MetRoots::new(self.after.is_some() || !index.has_companions());
-        while self.take_entries(index, &mut entries, &mut taken) {
+        while self.take_entries(index, &mut entries, &mut taken)? {
             let search = self.search(index, &entries.whole, &met);
             let ended = self.visit_entries(search, &mut taken, each);
             if ended.is_break() {
@@ -183,12 +183,15 @@ impl Query {
     }
 
     /// Takes the next entries. False: there are none.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`] if the index was dropped before they were taken.
     pub(super) fn take_entries(
         &self,
         index: &Index,
         ahead: &mut EntriesAhead,
         taken: &mut TakenEntries,
-    ) -> bool {
+    ) -> Result<bool> {
         let entries = &mut taken.entries;
         entries.clear();
         // No more than the limit asks for, unless some of them were not shown.
@@ -201,13 +204,12 @@ impl Query {
         } else {
             index.take(&mut ahead.rest, self.descending, most, entries)
         };
-        if count == 0 {
-            return false;
-        }
+        // Behind the take: from its drop on, no write changes the index.
+        index.check_kept()?;
         ahead.is_over = count < most;
         ahead.taken += count;
         ahead.at_once = (ahead.at_once * 2).min(ENTRIES_AT_ONCE);
-        true
+        Ok(count > 0)
     }
 
     /// Shows the records of entries, as far as they fit.
