@@ -382,7 +382,7 @@ impl Namespace {
 impl NamespaceCore {
     /// Gives a record its time to live again, if that is still due. Its generation stays.
     fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
-        let Some(mut lock) = self.storage.try_lock(digest) else {
+        let Some(mut lock) = self.storage.try_lock(digest)? else {
             return Ok(());
         };
         let now_ms = self.clock.now_ms();

@@ -281,8 +281,15 @@ impl NamespaceCore {
             Some(_) if what == Truncate::Namespace => self.renew_declarations()?,
             _ => Vec::new(),
         };
-        // An error may come behind the removal: all that follows it is due.
         let removed = self.storage.truncate(what, before_ms);
+        if let Err(
+            spikelet_storage::Error::Closed { .. }
+            | spikelet_storage::Error::OpenedForReading { .. },
+        ) = &removed
+        {
+            return Ok(removed?);
+        }
+        // Another error may come behind the removal: all that follows it is due.
         let renewed = self.put_declarations(left);
         // Behind the removal: entries of records that are gone do no harm meanwhile, since a query
         // looks at the record.

@@ -15,7 +15,7 @@ use crate::location::UNIT_BYTES;
 use crate::log::block::BlockPhase;
 use crate::log::space::SpacePurpose;
 use crate::options::Options;
-use crate::record_lock::{Change, GroupMember, RecordLock};
+use crate::record_lock::{Change, GroupMember, RecordLock, WaitLimit};
 use crate::sets::{SetUsage, Truncate};
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -80,9 +80,17 @@ impl Namespace {
     }
 
     /// Locks a record that no other writer has locked. It is no contention otherwise: nothing is
-    /// counted. `None` also once the namespace is closed.
-    pub fn try_lock(&self, digest: &Digest) -> Option<RecordLock<'_>> {
-        RecordLock::try_acquire(&self.core, digest, false)
+    /// counted. A put waits for no space.
+    ///
+    /// # Errors
+    /// [`Error::Closed`](crate::Error::Closed) and its kin, as for [`Namespace::lock`].
+    pub fn try_lock(&self, digest: &Digest) -> Result<Option<RecordLock<'_>>> {
+        self.core.check_open()?;
+        let mut lock = RecordLock::try_acquire(&self.core, digest, false);
+        if let Some(lock) = &mut lock {
+            lock.limit = WaitLimit::after(Duration::ZERO);
+        }
+        Ok(lock)
     }
 
     /// Begins a write of a task in a thread that must not wait: neither for the record, nor for

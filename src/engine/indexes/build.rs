@@ -6,9 +6,11 @@ use std::thread::JoinHandle;
 
 use spikelet_storage::{Digest, PARTITIONS};
 
+use super::super::catalog::DeclaredIndex;
 use super::super::core::{NamespaceCore, expired};
 use super::super::threads::{each_partition, processors};
 use super::Indexes;
+use super::changes::OfMember;
 use super::index::{Index, IndexState};
 use crate::index::{EntryList, GUARDS, IndexDefinition, IndexRule};
 use crate::record::RecordView;
@@ -271,13 +273,11 @@ impl NamespaceCore {
         };
         let is_over = expired(&stored, self.clock.now_ms());
         let filled = self.with_entries_of(index, &stored, |record, _, entries| {
-            index.check_sharded(None, record)?;
             if is_over {
                 self.insert_expired(index, entries);
                 return Ok(());
             }
-            let mut entries = entries.iter();
-            entries.try_for_each(|entry| self.insert_entry(index, entry, &|_, _| None))
+            self.add_entries(index, record, entries, &|_, _| None)
         });
         match filled {
             // It lives again if the clock is set back.
@@ -302,75 +302,101 @@ impl NamespaceCore {
     }
 
     /// Fills the indexes that were declared before, at opening: before any write. One whose build
-    /// was cut off is built now, with its checks, and dropped where it fails.
+    /// was cut off is filled with a build's checks, and dropped where they fail.
     pub(in crate::engine) fn restore_indexes(&self) -> Result<()> {
         let declared = self.catalog.lock().indexes.clone();
-        let (mut all, mut built, mut unbuilt) = (Vec::new(), Vec::new(), Vec::new());
-        for declared in declared {
+        if declared.is_empty() {
+            return Ok(());
+        }
+        let restore = |declared: DeclaredIndex| {
             let set = declared.set.as_deref();
             let set_id = set.and_then(|set| self.storage.set_id(set));
             let index = Index::new(declared.definition, set, set_id, self.key_hash)?;
-            let index = Arc::new(index);
-            all.push(Arc::clone(&index));
-            if declared.unbuilt {
-                &mut unbuilt
-            } else {
-                &mut built
-            }
-            .push(index);
-        }
-        self.indexes.replace(all);
-        if !built.is_empty() {
-            let _ = each_partition(processors(), |partition| {
-                self.restore_partition(&built, partition);
-                ControlFlow::<()>::Continue(())
-            });
-        }
-        for index in &built {
+            Ok((Arc::new(index), declared.unbuilt))
+        };
+        let all: Result<Vec<_>> = declared.into_iter().map(restore).collect();
+        let all = all?;
+        let list = all.iter().map(|(index, _)| Arc::clone(index)).collect();
+        self.indexes.replace(list);
+        let _ = each_partition(processors(), |partition| {
+            self.restore_partition(&all, partition);
+            ControlFlow::<()>::Continue(())
+        });
+        for (index, _) in all
+            .iter()
+            .filter(|(index, _)| index.check_goes_on().is_ok())
+        {
             index.set_state(IndexState::Ready);
         }
-        for index in &unbuilt {
-            // No caller is left to see the error: one that declares the index again gets it.
-            let _ = self.fill_or_drop(index);
+        if all.iter().any(|(_, unbuilt)| *unbuilt) {
+            // Where it cannot be noted, the next opening makes the checks once more.
+            let _ = self.declare_indexes(&self.indexes.all());
         }
         Ok(())
     }
 
-    fn restore_partition(&self, all: &[Arc<Index>], partition: usize) {
+    fn restore_partition(&self, all: &[(Arc<Index>, bool)], partition: usize) {
         let now_ms = self.clock.now_ms();
-        let is_wanted = |set_id| all.iter().any(|index| index.is_of(set_id));
+        let is_wanted = |set_id| all.iter().any(|(index, _)| index.is_of(set_id));
         let _: ControlFlow<()> = self.storage.scan_sets(partition, is_wanted, |entry| {
             self.restore_record(all, entry, now_ms);
             ControlFlow::Continue(())
         });
-        all.iter().for_each(|index| index.note_built());
+        all.iter().for_each(|(index, _)| index.note_built());
     }
 
     fn restore_record(
         &self,
-        all: &[Arc<Index>],
+        all: &[(Arc<Index>, bool)],
         entry: spikelet_storage::Result<spikelet_storage::EntryView<'_>>,
         now_ms: u64,
     ) {
         // A damaged record says so when it is read, and is in no index until it is written anew.
         let Ok(entry) = entry else {
-            return all.iter().for_each(|index| index.note_unreadable());
+            return all.iter().for_each(|(index, _)| index.note_unreadable());
         };
         let set_name = self.storage.set_name(entry.set_id()).unwrap_or_default();
         let facts = self.facts(&entry, &set_name, 0);
-        let record = RecordView::parse(entry.payload());
         let is_over = expired(&entry, now_ms);
-        for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
+        let record = RecordView::parse(entry.payload());
+        for (index, unbuilt) in all.iter().filter(|(index, _)| index.is_of(entry.set_id())) {
+            let Ok(record) = record else {
+                index.note_unreadable();
+                continue;
+            };
             let mut entries = EntryList::default();
-            let read = record.as_ref().ok();
-            let found = read.map(|record| index.entries_of(*record, &facts, &mut entries));
-            match found {
-                Some(Ok(())) if is_over => self.insert_expired(index, &entries),
-                Some(Ok(())) => entries.iter().for_each(|entry| index.insert(entry)),
-                // It had expired when the index was built, or its bytes are damaged.
-                None | Some(Err(_)) => index.note_unreadable(),
+            let read = index.entries_of(record, &facts, &mut entries);
+            let restored = read.and_then(|()| {
+                if is_over {
+                    self.insert_expired(index, &entries);
+                } else if *unbuilt {
+                    // No writer has a record locked.
+                    return self.add_entries(index, record, &entries, &|_, _| Some(Ok(())));
+                } else {
+                    entries.iter().for_each(|entry| index.insert(entry));
+                }
+                Ok(())
+            });
+            match restored {
+                Ok(()) => {}
+                Err(error) if *unbuilt && !is_over && !error.is_damage() => self.give_up(index),
+                // It had expired when the index was built.
+                Err(_) => index.note_unreadable(),
             }
         }
+    }
+
+    /// Adds all entries of a live record to an index that is being built.
+    fn add_entries(
+        &self,
+        index: &Index,
+        record: RecordView<'_>,
+        entries: &EntryList,
+        of_member: &OfMember<'_>,
+    ) -> Result<()> {
+        index.check_sharded(None, record)?;
+        let mut entries = entries.iter();
+        entries.try_for_each(|entry| self.insert_entry(index, entry, of_member))
     }
 }
 

@@ -312,7 +312,7 @@ impl NamespaceCore {
         if let Some(is_free) = of_member(digest, entry) {
             return is_free;
         }
-        let locked = self.storage.try_lock(digest);
+        let locked = self.storage.try_lock(digest)?;
         let _locked = locked.ok_or_else(|| self.key_busy(index, digest))?;
         // Again with the record locked: the writer before may have published in between.
         if has_entry()? { taken() } else { Ok(()) }
@@ -435,7 +435,7 @@ impl NamespaceCore {
             index.remove(entry);
             return;
         }
-        let Some(_locked) = self.storage.try_lock(&digest) else {
+        let Ok(Some(_locked)) = self.storage.try_lock(&digest) else {
             return;
         };
         if let Ok(false) = self.is_entry(index, &digest, entry, |_| true) {

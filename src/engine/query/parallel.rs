@@ -86,10 +86,16 @@ impl Query {
             QuerySource::Index(index) => {
                 let ahead = Mutex::new(self.entries_of(index)?);
                 let met = MetRoots::new(!index.has_companions());
+                let failed = Mutex::new(Ok(()));
                 let ended = in_threads(threads, TakenEntries::default, |taken| {
                     let mut ahead = ahead.lock();
-                    if !self.take_entries(index, &mut ahead, taken).unwrap_or(false) {
-                        return None;
+                    match self.take_entries(index, &mut ahead, taken) {
+                        Ok(true) => {}
+                        Ok(false) => return None,
+                        Err(error) => {
+                            *failed.lock() = Err(error);
+                            return None;
+                        }
                     }
                     let whole = Arc::clone(&ahead.whole);
                     drop(ahead);
@@ -98,9 +104,7 @@ impl Query {
                     let search = self.search(index, &whole, &met);
                     Some(self.visit_entries(search, taken, &mut each))
                 });
-                if ended.is_continue() {
-                    index.check_kept()?;
-                }
+                failed.into_inner()?;
                 ended
             }
         })

@@ -96,6 +96,7 @@ impl Query {
             let mut rest = query.rest_of(index, asked.ranges)?;
             let mut next = EntryList::default();
             if index.take(&mut rest, self.descending, 1, &mut next) == 0 {
+                index.check_kept()?;
                 return Ok(None);
             }
         }
@@ -199,11 +200,10 @@ impl Query {
             0 => ahead.at_once,
             left => ahead.at_once.min(left),
         };
-        let count = if ahead.is_over {
-            0
-        } else {
-            index.take(&mut ahead.rest, self.descending, most, entries)
-        };
+        if ahead.is_over {
+            return Ok(false);
+        }
+        let count = index.take(&mut ahead.rest, self.descending, most, entries);
         // Behind the take: from its drop on, no write changes the index.
         index.check_kept()?;
         ahead.is_over = count < most;

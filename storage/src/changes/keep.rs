@@ -32,11 +32,10 @@ impl Core {
     /// Returns the number above which changes are kept: all that a follower needs, as long as the
     /// dead bytes in their blocks stay below the limit.
     pub(crate) fn kept_after(&self) -> KeptAfter {
-        if !self.sets.any_fed() {
-            return KeptAfter(u64::MAX);
+        let needed = self.needed_after();
+        if needed.0 == u64::MAX {
+            return needed;
         }
-        let lost_to = self.sets.feed(|feed| feed.lost_to);
-        let needed = KeptAfter(self.followers.needed_after(lost_to));
         let mut held: Vec<(u64, u64)> = (self.log.closed_blocks())
             .filter(|(_, block)| needed.holds(block))
             .map(|(_, block)| {
@@ -55,6 +54,20 @@ impl Core {
             }
         }
         needed
+    }
+
+    /// Whether a block is held back. Cheap where no follower needs it.
+    pub(crate) fn is_kept(&self, block: &BlockState) -> bool {
+        self.needed_after().holds(block) && self.kept_after().holds(block)
+    }
+
+    /// The number above which a follower needs changes.
+    fn needed_after(&self) -> KeptAfter {
+        if !self.sets.any_fed() {
+            return KeptAfter(u64::MAX);
+        }
+        let lost_to = self.sets.feed(|feed| feed.lost_to);
+        KeptAfter(self.followers.needed_after(lost_to))
     }
 
     fn changes_bytes_max(&self) -> u64 {

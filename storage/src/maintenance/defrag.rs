@@ -49,10 +49,8 @@ impl Core {
                 continue;
             };
             // Chosen a while ago: a follower may have begun in the block since.
-            let kept_after = self.kept_after();
-            let closed = |block: &&BlockState| {
-                block.phase() == BlockPhase::Closed && !kept_after.holds(block)
-            };
+            let closed =
+                |block: &&BlockState| block.phase() == BlockPhase::Closed && !self.is_kept(block);
             let volume = self.log.volumes().get(id.device);
             if let Some(volume) = volume
                 && let Some(block) = volume.block(id.index).filter(closed)
