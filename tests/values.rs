@@ -5,8 +5,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use spikelet::operations::{get_bin, lists};
-use spikelet::value::{ConversionError, List, Map};
+use spikelet::expressions::{self as exp, ExpType, LoopVariable, PathFlags, PathStep};
+use spikelet::operations::{self, get_bin, lists};
+use spikelet::value::{ConversionError, List, Map, ParticleType};
 use spikelet::{Bins, Error, ListReturnType, MapOrder, Set, Store, Value, bins};
 
 fn set() -> Set {
@@ -276,3 +277,31 @@ fn lists_and_maps_of_a_record_show_what_is_in_them() {
         assert!(shown.contains(part), "{shown}");
     }
 }
+
+/// The list or map of a bin after a write in a client's encoding.
+fn written(kind: ParticleType, bytes: impl Into<Box<[u8]>>) -> Result<Value, u8> {
+    let set = set();
+    let operations = [operations::put_encoded("v", kind, bytes), get_bin("v")];
+    match set.operate("alice", &operations) {
+        Ok(done) => Ok(done.bin("v").unwrap().clone()),
+        Err(error) => Err(error.result_code()),
+    }
+}
+
+#[test]
+fn an_ordered_list_has_nan_behind_the_other_doubles() {
+    let ordered = |doubles: [f64; 3]| {
+        let mut bytes = vec![0x94, 0xc7, 0, 1];
+        for double in doubles {
+            bytes.push(0xcb);
+            bytes.extend(double.to_be_bytes());
+        }
+        written(ParticleType::List, bytes).map(drop)
+    };
+    assert_eq!(ordered([1.0, 2.0, f64::NAN]), Ok(()));
+    assert_eq!(ordered([2.0, f64::NAN, 1.0]), Err(1));
+    assert_eq!(ordered([1.0, f64::NAN, 2.0]), Err(1));
+}
+
+#[test]
+#[test]

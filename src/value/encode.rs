@@ -4,7 +4,7 @@ use super::msgpack::{
     INFINITY, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, WILDCARD,
     write_flags_header, write_float, write_int, write_raw_header, write_uint,
 };
-use super::order::{compare, compare_lookups};
+use super::order::{compare_lookups, compare_total};
 use super::{CodecError, ItemShape, List, MAX_NESTING, Map, Value};
 
 /// The use of an encoded value.
@@ -175,7 +175,8 @@ impl Spans {
 
     /// Returns whether no element is greater than the next one.
     pub(super) fn are_sorted(&self, buffer: &[u8]) -> bool {
-        self.iter(buffer).is_sorted_by(|a, b| compare(a, b).is_le())
+        self.iter(buffer)
+            .is_sorted_by(|a, b| compare_total(a, b).is_le())
     }
 
     pub(super) fn has_equal_neighbours(&self, buffer: &[u8]) -> bool {
