@@ -304,4 +304,24 @@ fn an_ordered_list_has_nan_behind_the_other_doubles() {
 }
 
 #[test]
+fn a_map_ordered_by_value_is_ordered_by_key() {
+    let expected = Map::new(vec![(1.into(), 2.into())], MapOrder::KeyValueOrdered);
+    for flags in [2, 3] {
+        let bytes = [0x82, 0xc7, 0, flags, 0xc0, 1, 2];
+        match written(ParticleType::Map, bytes).unwrap() {
+            Value::Map(map) => assert_eq!((&map, map.order()), (&expected, expected.order())),
+            other => panic!("{other:?}"),
+        }
+        let below = [[0x91].as_slice(), &bytes].concat();
+        match written(ParticleType::List, below).unwrap() {
+            Value::List(list) => assert_eq!(list[0], expected.clone().into()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(
+        written(ParticleType::Map, [0x83, 0xc7, 0, 2, 0xc0, 2, 0, 1, 0]),
+        Err(1)
+    );
+}
+
 #[test]

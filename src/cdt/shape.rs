@@ -1,8 +1,8 @@
 //! The items of encoded lists and maps.
 
 use super::cost;
+use crate::value::CodecError;
 use crate::value::msgpack::element_len;
-use crate::value::{CodecError, FLAG_ORDERED, FLAG_VALUE_ORDERED};
 
 pub(crate) use crate::value::ItemShape;
 
@@ -26,16 +26,6 @@ impl ItemShape {
                 let key = element_len(item).unwrap_or(item.len());
                 item.get(key..).unwrap_or_default()
             }
-        }
-    }
-
-    /// Reduces a client's flags to valid ones; an order by value implies the order by key.
-    pub(super) const fn flags(self, given: u64) -> u8 {
-        let flags = (given & 0xff) as u8 & self.legal_flags();
-        if flags & FLAG_VALUE_ORDERED != 0 {
-            flags | FLAG_ORDERED
-        } else {
-            flags
         }
     }
 }

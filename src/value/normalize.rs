@@ -87,8 +87,8 @@ fn container(
 ) -> Result<(), CodecError> {
     let head = Container::read(shape, count, *reader)?.enter(reader, depth)?;
     let below_the_top = if depth == 0 { 0 } else { FLAG_PERSIST_INDEX };
-    let kept_flags = shape.legal_flags() & !below_the_top;
-    write_head(shape, head.count as usize, head.flags & kept_flags, out)?;
+    let flags = shape.flags(head.flags.into()) & !below_the_top;
+    write_head(shape, head.count as usize, flags, out)?;
     let stores = purpose == EncodePurpose::Storage;
     let mut spans = Spans::new(out.len());
     for _ in 0..head.count {
@@ -103,7 +103,7 @@ fn container(
         spans.push(out.len());
     }
     // An unordered list keeps its order; a list flagged as ordered is refused rather than sorted.
-    if stores && head.flags & FLAG_ORDERED != 0 && !spans.are_sorted(out) {
+    if stores && flags & FLAG_ORDERED != 0 && !spans.are_sorted(out) {
         return Err(CodecError::NotInOrder);
     }
     if shape == ItemShape::Map {

@@ -73,4 +73,14 @@ impl ItemShape {
             Self::Map => FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX,
         }
     }
+
+    /// Reduces a client's flags to valid ones; an order by value implies the order by key.
+    pub(crate) const fn flags(self, given: u64) -> u8 {
+        let flags = (given & 0xff) as u8 & self.legal_flags();
+        if flags & FLAG_VALUE_ORDERED != 0 {
+            flags | FLAG_ORDERED
+        } else {
+            flags
+        }
+    }
 }
