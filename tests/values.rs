@@ -325,3 +325,28 @@ fn a_map_ordered_by_value_is_ordered_by_key() {
 }
 
 #[test]
+fn what_a_path_leaves_as_it_is_keeps_its_type() {
+    let set = set();
+    // A Java blob, a short float, an integer above the signed ones.
+    let list = [
+        0x93, 0xa2, 7, 1, 0xca, 0x3f, 0xc0, 0, 0, 0xcf, 0xff, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    set.operate(
+        "alice",
+        &[operations::put_encoded("l", ParticleType::List, list)],
+    )
+    .unwrap();
+    for kind in [ExpType::Blob, ExpType::Float, ExpType::Int] {
+        let same = exp::loop_var(LoopVariable::Value, kind);
+        let steps = [PathStep::all()];
+        let apply = operations::paths::modify_by_path("l", same, PathFlags::NO_FAIL, steps);
+        set.operate("alice", &[apply]).unwrap();
+        let stored = set.read("alice", |record| {
+            record
+                .particle("l")
+                .map(|(kind, bytes)| (kind, bytes.to_vec()))
+        });
+        let expected = (ParticleType::List, list.to_vec());
+        assert_eq!(stored.unwrap().flatten(), Some(expected), "{kind:?}");
+    }
+}

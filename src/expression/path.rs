@@ -14,7 +14,7 @@ use crate::call::level::{
 };
 use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, normal};
 use crate::cdt::{CollectionView, ItemShape, Selector, locate, resolve};
-use crate::value::msgpack::{Token, TokenReader};
+use crate::value::msgpack::{SUBTYPE_STRING, Token, TokenReader};
 use crate::value::order::{compare, compare_lookups};
 use crate::value::{
     CodecError, Container, EncodePurpose, FLAG_PERSIST_INDEX, ParticleType, Spans, from_wire,
@@ -380,6 +380,12 @@ impl PathWalk<'_> {
     fn leaf(&mut self, element: &[u8]) {
         self.out.extend_from_slice(element);
         self.leaves += 1;
+            // Other types of blobs and numbers read as the usual ones, but unchanged they stay.
+            Some(new)
+                if is_unusual(value) && ExpValue::of_element(value).as_ref() == Some(&new) =>
+            {
+                self.copy(key, value);
+            }
     }
 
     /// Replaces an element, or removes it and returns `false`.
@@ -440,6 +446,16 @@ impl PathLevel<'_> {
         match &self.and {
             Some(program) if is_chosen => holds(program, element),
             _ => Some(is_chosen),
+/// Returns whether the value of an element has another type in expressions: blobs of clients, short
+/// floats, integers above the signed ones.
+fn is_unusual(element: &[u8]) -> bool {
+    match TokenReader::new(element).token() {
+        Ok(Token::Raw(raw)) => raw.first() != Some(&SUBTYPE_STRING),
+        Ok(token) => matches!(token, Token::Float32(_) | Token::BigInt(_)),
+        Err(_) => false,
+    }
+}
+
         }
     }
 }

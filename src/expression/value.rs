@@ -49,7 +49,9 @@ impl<'a> ExpValue<'a> {
             }
             reply => {
                 let (kind, bytes) = reply.into_stored().ok()?;
-                Self::of_stored(kind, bytes)?
+                // Elements that are the blobs of clients read as blobs.
+                let kind = ExpType::of_particle(kind).unwrap_or(ExpType::Blob);
+                Self::of_stored(kind.particle(), bytes)?
             }
         })
     }

@@ -72,6 +72,18 @@ types! {
 }
 
 impl ParticleType {
+    /// Returns the type of text or bytes in a list or map, which begin with its number; a blob if
+    /// the number is not of such a type.
+    pub(super) const fn of_subtype(number: u8) -> Self {
+        match Self::from_number(number) {
+            Err(_)
+            | Ok(Self::Null | Self::Integer | Self::Float | Self::Bool | Self::Map | Self::List) => {
+                Self::Blob
+            }
+            Ok(kind) => kind,
+        }
+    }
+
     /// Returns Aerospike's number of the type.
     #[must_use]
     pub const fn number(self) -> u8 {

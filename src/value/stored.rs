@@ -11,10 +11,7 @@
 use std::borrow::Cow;
 
 use super::encode::{EncodePurpose, encode_whole, raw, write_head};
-use super::msgpack::{
-    SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader, write_float,
-    write_int,
-};
+use super::msgpack::{SUBTYPE_BLOB, Token, TokenReader, write_float, write_int};
 use super::reference::{ListRef, MapRef};
 use super::{
     CodecError, Container, FLAG_PERSIST_INDEX, ItemShape, ParticleType, Value, ValueRef, normalize,
@@ -150,13 +147,7 @@ pub(crate) fn element_to_stored(
         Token::Float(value) => float(value),
         Token::Raw(raw) => {
             let (subtype, bytes) = raw.split_first().unwrap_or((&SUBTYPE_BLOB, &[]));
-            let kind = match *subtype {
-                SUBTYPE_STRING => ParticleType::String,
-                SUBTYPE_GEOJSON => ParticleType::GeoJson,
-                SUBTYPE_HLL => ParticleType::Hll,
-                _ => ParticleType::Blob,
-            };
-            (kind, Cow::Borrowed(bytes))
+            (ParticleType::of_subtype(*subtype), Cow::Borrowed(bytes))
         }
         Token::Array(_) => (ParticleType::List, Cow::Borrowed(element)),
         Token::Map(_) => (ParticleType::Map, Cow::Borrowed(element)),
@@ -191,14 +182,12 @@ pub(crate) fn stored_to_element(
         return Ok(());
     }
     match kind {
-        ParticleType::String => raw(SUBTYPE_STRING, bytes, out)?,
-        ParticleType::GeoJson => raw(SUBTYPE_GEOJSON, bytes, out)?,
-        ParticleType::Hll => raw(SUBTYPE_HLL, bytes, out)?,
+        ParticleType::String | ParticleType::GeoJson => raw(kind.number(), bytes, out)?,
         _ => match ValueRef::stored(kind, bytes)? {
             ValueRef::Int(value) => write_int(out, value),
             ValueRef::Float(value) => write_float(out, value),
             ValueRef::Bool(value) => out.push(0xc2 + u8::from(value)),
-            _ => raw(SUBTYPE_BLOB, bytes, out)?,
+            _ => raw(kind.number(), bytes, out)?,
         },
     }
     Ok(())
@@ -323,6 +312,34 @@ mod tests {
             (ParticleType::GeoJson, &[0, 0, 1, 0]),
         ] {
             assert!(from_wire(kind, wire, &mut Vec::new()).is_err(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn text_and_bytes_keep_their_type_as_elements() {
+        let table = [
+            (3, 3),
+            (4, 4),
+            (7, 7),
+            (12, 12),
+            (16, 16),
+            (18, 18),
+            (23, 23),
+            (1, 4),
+            (19, 4),
+            (200, 4),
+        ];
+        for (subtype, kind) in table {
+            let element = [0xa2, subtype, b'x'];
+            let (stored_kind, bytes) = element_to_stored(&element).unwrap();
+            assert_eq!(
+                (stored_kind.number(), &*bytes),
+                (kind, &b"x"[..]),
+                "{subtype}"
+            );
+            let mut again = Vec::new();
+            stored_to_element(stored_kind, &bytes, &mut again).unwrap();
+            assert_eq!(again, [0xa2, kind, b'x']);
         }
     }
 
