@@ -30,6 +30,21 @@ use crate::value::{
     ParticleType, element_to_stored,
 };
 
+/// Reads the index or rank of a level of a path.
+pub(crate) fn level_number(value: &[u8]) -> Result<i64, CallError> {
+    match TokenReader::new(value)
+        .token()
+        .map_err(CallError::Argument)?
+    {
+        Token::Int(value) => Ok(value),
+        // Finds nothing, as any index beyond the end: the argument is an integer.
+        Token::BigInt(_) => Ok(i64::MAX),
+        _ => Err(CallError::parameter(
+            "a context by index or rank needs an integer",
+        )),
+    }
+}
+
 /// One level of a path.
 #[derive(Clone, Debug)]
 struct ContextLevel<'a> {
@@ -76,20 +91,9 @@ impl<'a> ContextLevel<'a> {
             IN_MAP => Some(ItemShape::Map),
             _ => return Err(unknown()),
         };
-        let number = || match TokenReader::new(value)
-            .token()
-            .map_err(CallError::Argument)?
-        {
-            Token::Int(value) => Ok(value),
-            // Finds nothing, as any index beyond the end: the argument is an integer.
-            Token::BigInt(_) => Ok(i64::MAX),
-            _ => Err(CallError::parameter(
-                "a context by index or rank needs an integer",
-            )),
-        };
         let selector = match kind & SELECTOR {
-            BY_INDEX => Selector::Index(number()?),
-            BY_RANK => Selector::Rank(number()?),
+            BY_INDEX => Selector::Index(level_number(value)?),
+            BY_RANK => Selector::Rank(level_number(value)?),
             BY_KEY => Selector::Key(normal(value, EncodePurpose::Lookup, trust)?.into()),
             BY_VALUE => Selector::FirstValue(normal(value, EncodePurpose::Lookup, trust)?.into()),
             _ => return Err(unknown()),

@@ -60,6 +60,7 @@ pub use policy::{ListPolicy, ListSortFlags, ListWriteFlags, MapPolicy, MapWriteF
 pub use returns::{ListReturn, ListReturnType, MapReturn, MapReturnType};
 
 pub(crate) use action::Action;
+pub(crate) use context::level_number;
 pub(crate) use dispatch::PreparedCall;
 pub(crate) use edit::CollectionEdit;
 pub(crate) use encoded::Encoded;

@@ -13,7 +13,7 @@ use crate::call::level::{
     AND, BY_EXPRESSION, BY_INDEX, BY_KEY, BY_KEYS, BY_RANK, BY_VALUE, IN_LIST, IN_MAP, SELECTOR,
 };
 use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, normal};
-use crate::cdt::{CollectionView, ItemShape, Selector, locate, resolve};
+use crate::cdt::{CollectionView, ItemShape, Selector, level_number, locate, resolve};
 use crate::value::msgpack::{SUBTYPE_STRING, Token, TokenReader};
 use crate::value::order::{compare, compare_lookups};
 use crate::value::{
@@ -177,8 +177,8 @@ fn levels(mut path: Path<'_>) -> Result<Vec<PathLevel<'_>>, CallError> {
             continue;
         }
         let by = match kind & SELECTOR {
-            BY_INDEX => StepSelector::Index(number(value)?),
-            BY_RANK => StepSelector::Rank(number(value)?),
+            BY_INDEX => StepSelector::Index(level_number(value)?),
+            BY_RANK => StepSelector::Rank(level_number(value)?),
             BY_KEY => StepSelector::Key(normal(value, EncodePurpose::Lookup, trust)?),
             BY_VALUE => StepSelector::Value(normal(value, EncodePurpose::Lookup, trust)?),
             BY_KEYS => StepSelector::Keys(keys(value, trust)?),
@@ -202,16 +202,6 @@ fn levels(mut path: Path<'_>) -> Result<Vec<PathLevel<'_>>, CallError> {
 
 fn unknown_level(kind: i64) -> CallError {
     CallError::parameter(format!("{kind:#x} is not a level of a selecting path"))
-}
-
-fn number(value: &[u8]) -> Result<i64, CallError> {
-    match TokenReader::new(value)
-        .token()
-        .map_err(CallError::Argument)?
-    {
-        Token::Int(value) => Ok(value),
-        _ => Err(CallError::parameter("an index or rank is not an integer")),
-    }
 }
 
 fn keys(value: &[u8], trust: crate::call::Trust) -> Result<Vec<Cow<'_, [u8]>>, CallError> {

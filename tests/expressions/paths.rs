@@ -316,7 +316,7 @@ fn a_path_selects_what_its_levels_choose() {
             Err(error) => Err(error.result_code()),
         };
         assert_eq!(got, expected, "{what}");
-        // The same selection as an expression: a failure is an unknown value.
+        // The same selection as an expression: a failure that a value causes is an unknown value.
         let call = select_by_path(ExpType::Map, result, flags, map_bin("shop"), steps);
         let expected = expected.map_or(Unknown, Outcome::Is);
         assert_eq!(evaluate(&set, call), expected, "{what}");
@@ -522,7 +522,7 @@ fn a_path_changes_what_its_levels_choose() {
             Err(error) => Err(error.result_code()),
         };
         assert_eq!(got, expected, "{what}");
-        // The same change as an expression: every failure is an unknown value.
+        // The same change as an expression: a failure that a value causes is an unknown value.
         set.put(KEY, [("c", start.clone())]).unwrap();
         let (kind, bin) = match start {
             Value::Map(_) => (ExpType::Map, map_bin("c")),
@@ -559,5 +559,17 @@ fn a_persisted_index_survives_a_path() {
     for (index, expected) in [(0, -5_000), (1, -299), (150, -150), (300, 0)] {
         let done = set.operate(KEY, &[get(index)]).unwrap();
         assert_eq!(done.bin("p"), Some(&expected.into()));
+    }
+}
+
+#[test]
+fn an_index_beyond_all_numbers_finds_nothing() {
+    for kind in [0x10, 0x11] {
+        let big = [0xcf, 0xff, 0, 0, 0, 0, 0, 0, 0];
+        let path = [&[0x93, 0xcc, 0xfe, 0x92, kind][..], &big, &[1]].concat();
+        let list = [0x93, 81, 4, 0xa1, b'l'];
+        let bytes = [&[0x95, 127, 4, 0][..], &path, &list].concat();
+        let select = Expression::from_bytes(&bytes).unwrap();
+        assert_eq!(evaluate(&record(), select), is(ints([])), "{kind:#x}");
     }
 }
