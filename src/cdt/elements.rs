@@ -10,7 +10,7 @@ use super::shape::ItemShape;
 use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
-use crate::value::msgpack::{element_len, front_int};
+use crate::value::msgpack::{WILDCARD, element_len, front_int};
 use crate::value::order::{compare, compare_lookups, compare_total};
 
 /// Random access to the items of a list or map.
@@ -144,6 +144,7 @@ pub(super) fn find_key(
     if !matches!(view.index, ItemIndex::None) {
         let elements = Elements::of(view)?;
         return match elements.find(key, 0) {
+            Ok(_) if key == WILDCARD => Ok(Err(view.end())),
             Ok(at) => elements.segment(at, 1).map(Ok),
             Err(at) => Ok(Err(elements.gap(at))),
         };
@@ -152,6 +153,10 @@ pub(super) fn find_key(
         let item = item?;
         let order = compare(view.bytes(item), key);
         if order.is_eq() {
+            // A wildcard is no key, and finds none.
+            if key == WILDCARD {
+                break;
+            }
             return Ok(Ok(item));
         }
         if order.is_gt() {

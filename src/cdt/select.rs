@@ -18,7 +18,7 @@ use super::value_list;
 use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
-use crate::value::msgpack::{element_len, front_int};
+use crate::value::msgpack::{WILDCARD, element_len, front_int};
 use crate::value::order::{compare, compare_total};
 
 /// The items to select. Starts of ranges count from the end if negative, unless they are relative
@@ -495,7 +495,7 @@ fn by_keys(view: &CollectionView<'_>, keys: &[&[u8]]) -> Result<SelectedPlaces, 
     let mut items = Vec::new();
     if !keys.is_empty() {
         let elements = Elements::of(view)?;
-        for key in keys {
+        for key in keys.iter().filter(|key| **key != WILDCARD) {
             if let Ok(at) = elements.find(key, 0) {
                 items.push(elements.segment(at, 1)?);
             }

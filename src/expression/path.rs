@@ -423,7 +423,8 @@ impl PathLevel<'_> {
         let value = element.value?;
         let is_chosen = match &self.by {
             StepSelector::Index(_) | StepSelector::Rank(_) => chosen == Some(at),
-            StepSelector::Key(key) => compare(element.key?, key).is_eq(),
+            // A wildcard is no key.
+            StepSelector::Key(key) => compare_lookups(element.key?, key).is_eq(),
             StepSelector::Keys(keys) => {
                 let key = element.key?;
                 keys.binary_search_by(|wanted| compare_lookups(wanted, key))

@@ -1,6 +1,7 @@
 //! The return types of entries that are selected by key, index or rank.
 
 use super::*;
+use spikelet::operations::ctx;
 
 // ---- semantics.md#return-types, semantics.md#maps-results
 
@@ -216,4 +217,32 @@ fn entries_in_a_row_by_rank() {
         maps::get_by_rank_range_count(BIN, -3, 3, R::Key),
     )
     .gives(list!["p1", "p2", "p4"])]);
+}
+
+#[test]
+fn a_wildcard_is_no_key() {
+    for persisted in [false, true] {
+        let rule = |what, operation| {
+            let rule = rule(what, by_key! {1 => 10, 2 => 20}, operation);
+            if persisted { rule.persisted() } else { rule }
+        };
+        let keys = || items(list![ANY, 2]);
+        check([
+            rule("get", maps::get_by_key(BIN, ANY, R::Value)).gives(NIL),
+            rule("count", maps::get_by_key(BIN, ANY, R::Count)).gives(0),
+            rule("get several", maps::get_by_key_list(BIN, keys(), R::Key)).gives(list![2]),
+            rule("remove", maps::remove_by_key(BIN, ANY, R::Count)).gives(0),
+            rule(
+                "remove several",
+                maps::remove_by_key_list(BIN, keys(), R::Count),
+            )
+            .gives(1)
+            .leaves(by_key! {1 => 10}),
+            rule(
+                "as a context",
+                maps::size(BIN).in_context([ctx::map_key(ANY)]),
+            )
+            .refused(NOT_APPLICABLE),
+        ]);
+    }
 }
