@@ -7,13 +7,14 @@ use smallvec::smallvec;
 
 use super::edit::CollectionEdit;
 use super::elements::sorting;
+use super::index::ItemIndex;
 use super::policy::ListSortFlags;
 use super::shape::ItemShape;
 use super::splice::ItemSplice;
 use super::view::CollectionView;
 use crate::call::CallError;
-use crate::value::FLAG_ORDERED;
 use crate::value::order::compare;
+use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX};
 
 /// Changes the flags of a list or map. O(1) plus the copy of the bytes; newly ordering a list sorts
 /// it, a new index costs a walk, and a new order of a map's values sorts them. `None` if nothing
@@ -22,7 +23,10 @@ pub(super) fn set_type(
     view: CollectionView<'_>,
     flags: u8,
 ) -> Result<Option<CollectionEdit<'_>>, CallError> {
-    if flags == view.flags {
+    // Values that were written as a whole by earlier versions have the flag alone.
+    let lacks_index =
+        view.count > 1 && flags & FLAG_PERSIST_INDEX != 0 && matches!(view.index, ItemIndex::None);
+    if flags == view.flags && !lacks_index {
         return Ok(None);
     }
     // Maps are always stored in the order of keys.

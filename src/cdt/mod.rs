@@ -75,9 +75,10 @@ pub(crate) use table::code;
 pub(crate) use view::CollectionView;
 
 use dispatch::UnreadCall;
+use splice::Splices;
 
 use crate::call::{CallError, CallReply, PathCall};
-use crate::value::{CodecError, MAX_NESTING, ParticleType};
+use crate::value::{CodecError, FLAG_PERSIST_INDEX, MAX_NESTING, ParticleType};
 
 /// Executes a reading call. `current` is the type and stored value of the bin.
 pub(crate) fn read<'a>(
@@ -125,3 +126,16 @@ pub(crate) fn modify<'a>(
 pub(crate) fn writes(code: u8) -> bool {
     table::find(i64::from(code)).is_some_and(|spec| spec.writes)
 }
+/// Returns a value in its stored form, which a list or map has in normal form, with the data of the
+/// persisted index that its flags ask for.
+pub(crate) fn with_index(kind: ParticleType, normal: Vec<u8>) -> Result<Vec<u8>, CallError> {
+    let Some(shape) = ItemShape::of_kind(kind) else {
+        return Ok(normal);
+    };
+    let view = CollectionView::parse(shape, &normal)?;
+    if view.flags & FLAG_PERSIST_INDEX == 0 {
+        return Ok(normal);
+    }
+    Ok(CollectionEdit::new(view, view.flags, Splices::new())?.to_bytes())
+}
+

@@ -8,6 +8,7 @@ use super::Expression;
 use super::scope::Scope;
 use super::value::ExpValue;
 use crate::call::{CallError, CallReply};
+use crate::cdt::with_index;
 use crate::value::{ParticleType, from_wire};
 
 bitflags! {
@@ -115,6 +116,7 @@ impl Evaluation {
         if as_it_came && matches!(kind, ParticleType::List | ParticleType::Map) {
             let mut normal = Vec::with_capacity(bytes.len());
             from_wire(kind, &bytes, &mut normal).map_err(CallError::Argument)?;
+            let normal = with_index(kind, normal)?;
             return Ok(EvaluatedWrite::Value(kind, Cow::Owned(normal)));
         }
         Ok(EvaluatedWrite::Value(kind, bytes))

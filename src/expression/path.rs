@@ -13,7 +13,7 @@ use crate::call::level::{
     AND, BY_EXPRESSION, BY_INDEX, BY_KEY, BY_KEYS, BY_RANK, BY_VALUE, IN_LIST, IN_MAP, SELECTOR,
 };
 use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, normal};
-use crate::cdt::{CollectionView, ItemShape, Selector, level_number, locate, resolve};
+use crate::cdt::{CollectionView, ItemShape, Selector, level_number, locate, resolve, with_index};
 use crate::value::msgpack::{SUBTYPE_STRING, Token, TokenReader};
 use crate::value::order::{compare, compare_lookups};
 use crate::value::{
@@ -141,7 +141,7 @@ pub(super) fn select(
                 },
                 other => CallError::Stored(other),
             })?;
-            Ok(PathSelection::Applied(kind, normal))
+            Ok(PathSelection::Applied(kind, with_index(kind, normal)?))
         }
         PathOutput::Tree => Ok(PathSelection::Reply(CallReply::Element(Cow::Owned(out)))),
         _ => {
@@ -312,7 +312,6 @@ impl PathWalk<'_> {
                 if view.is_ordered_list() {
                     items.sort(&mut self.out);
                 }
-                // The persisted index is rebuilt when the bin is next changed.
                 put_head(shape, kept, view.flags, start, &mut self.out)
             }
             _ => Ok(()),

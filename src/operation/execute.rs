@@ -10,6 +10,7 @@ use super::scalar;
 use super::slots::Slots;
 use crate::Result;
 use crate::call::{CallError, CallReply};
+use crate::cdt::with_index;
 use crate::expression::{EvaluatedWrite, Scope};
 use crate::record::body::{checked_bin_count, write_varint};
 use crate::record::{BinName, RecordView};
@@ -197,7 +198,7 @@ fn write_bin<'a>(
             let mut stored = Vec::with_capacity(value.len());
             from_wire(*kind, value, &mut stored).map_err(not_storable)?;
             check_stored_bin_value(*kind, &stored)?;
-            BinChange::Stored(*kind, stored)
+            BinChange::Stored(*kind, with_index(*kind, stored).map_err(in_bin)?)
         }
         OperationAction::Add(operand) => scalar::add(bin, current, operand)?,
         OperationAction::Join(end, operand) => scalar::join(bin, current, operand, *end)?,

@@ -1,6 +1,8 @@
 //! The bin, its type, keys, and the forms in which maps are stored.
 
 use super::*;
+use spikelet::expressions::{self as exp, ExpType, ExpWriteFlags};
+use spikelet::expressions::{LoopVariable, PathFlags, PathStep};
 
 // ---- semantics.md#collections-the-bin-and-its-type
 
@@ -322,5 +324,40 @@ fn a_map_comes_back_as_what_it_is() {
             set.get("k").unwrap().unwrap().get(BIN),
             Some(ordered_as(order, map! {}))
         );
+    }
+}
+
+#[test]
+fn a_persisted_order_of_values_outlives_other_writes() {
+    // {"a": 2, "b": 1}, ordered by key and value, with the flag of a persisted index.
+    let whole = [
+        0x83, 0xc7, 0, 0x13, 0xc0, 0xa2, 3, b'a', 2, 0xa2, 3, b'b', 1,
+    ];
+    let same = || exp::loop_var(LoopVariable::Value, ExpType::Int);
+    let none = ExpWriteFlags::empty();
+    let put = exp::maps::put(&plain(), "b", 1, exp::map_bin(BIN), &[]);
+    for (what, write) in [
+        (
+            "a whole bin",
+            operations::put_encoded(BIN, ParticleType::Map, whole),
+        ),
+        (
+            "a path",
+            operations::paths::modify_by_path(BIN, same(), PathFlags::empty(), [PathStep::all()]),
+        ),
+        ("an expression", operations::exp::write(BIN, put, none)),
+        (
+            "the same order",
+            maps::create_persistent(BIN, MapOrder::KeyValueOrdered),
+        ),
+    ] {
+        let operations = [
+            operations::put_encoded(BIN, ParticleType::Map, whole),
+            maps::create_persistent(BIN, MapOrder::KeyValueOrdered),
+            write,
+            maps::get_by_value_range(BIN, None, None, R::Key),
+        ];
+        let answers = results(MISSING, &operations).unwrap();
+        assert_eq!(answers[3], list!["b", "a"], "{what}");
     }
 }
