@@ -224,7 +224,10 @@ fn write_bin<'a>(
             match written.map_err(in_bin)? {
                 EvaluatedWrite::Same => BinChange::None,
                 EvaluatedWrite::Removed => BinChange::Remove,
-                EvaluatedWrite::Value(kind, value) => BinChange::Stored(kind, value.into_owned()),
+                EvaluatedWrite::Value(kind, value) => {
+                    check_stored_bin_value(kind, &value)?;
+                    BinChange::Stored(kind, value.into_owned())
+                }
             }
         }
     };

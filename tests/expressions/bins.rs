@@ -266,3 +266,12 @@ fn an_expression_that_replaces_a_record_sees_its_new_bins_only() {
     let record = set.get(KEY).unwrap().unwrap();
     assert_eq!((record.get("sum"), record.get("i")), (Some(3.into()), None));
 }
+
+#[test]
+fn a_sketch_that_is_none_is_not_written() {
+    let set = record();
+    let none = val(Value::Hll(vec![1]));
+    let write = ops::write("new", none, ExpWriteFlags::empty());
+    let refused = set.operate(KEY, &[write]).unwrap_err();
+    assert_eq!(refused.result_code(), PARAMETER);
+}
