@@ -356,3 +356,12 @@ fn what_changes_nothing_creates_no_record() {
     assert_eq!(done.value(1), None);
     assert_eq!(results(MISSING, &[hll::get_count(BIN)]), Ok(vec![NIL]));
 }
+
+#[test]
+fn a_claimed_count_is_no_negative_one() {
+    // 4 index bits, a count of 2^64 - 1, 16 empty registers.
+    let sketch = [&[0, 4, 0][..], &[0xff; 8], &[0; 12]].concat();
+    let put = operations::put_encoded(BIN, ParticleType::Hll, sketch);
+    let counts = results(MISSING, &[put, hll::get_count(BIN)]).unwrap();
+    assert_eq!(counts[1], i64::MAX.into());
+}
