@@ -3,14 +3,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-use spikelet::expressions::blob_val;
-use spikelet::expressions::{PathFlags, PathStep};
-use spikelet::operations::{ctx, lists, paths};
+use spikelet::expressions::{self as exp, ExpReadFlags, ExpType, LoopVariable, PathResult};
+use spikelet::expressions::{PathFlags, PathStep, blob_val, list_val, loop_var};
+use spikelet::operations::bits::{self, BitPolicy, BitResizeFlags};
+use spikelet::operations::{self, ctx, lists, maps, paths};
 use spikelet::value::List;
-use spikelet::{ListOrder, ListPolicy, ListReturnType, Operation, Set, Store, Value};
+use spikelet::{Error, Expression, ListOrder, ListPolicy, ListReturnType, MapOrder, MapPolicy};
+use spikelet::{MapReturnType, MapWriteFlags, Operation, Set, Store, Value};
 
 const PARAMETER: u8 = 4;
 const TOO_BIG: u8 = 13;
+const NOT_APPLICABLE: u8 = 26;
+
+/// The longest list, map or blob that an operation makes.
+const COLLECTION_BYTES: usize = 8 << 20;
 
 /// Lists and maps nest this deep at most.
 const LEVELS: usize = 128;
@@ -53,6 +59,33 @@ fn values_that_repeat_stop_at_the_size_of_a_collection() {
     assert_eq!(refused(&set, of(1_000)), TOO_BIG);
 }
 
+#[test]
+/// A list of so many nil values, made by an expression of a few bytes.
+#[test]
+#[test]
+#[test]
+#[test]
+#[test]
+fn operations_together_make_little_more_than_a_record_can_hold() {
+    let set = set_with(1);
+    let resize = |at| {
+        let (policy, flags) = (BitPolicy::default(), BitResizeFlags::empty());
+        bits::resize(&policy, &format!("b{at}"), COLLECTION_BYTES as u64, flags)
+    };
+    let operations: Vec<Operation> = (0..20).map(resize).collect();
+    let before = set.get("key").unwrap();
+    match set.operate("key", &operations).unwrap_err() {
+        Error::RecordTooBig { size, .. } => assert!(size < 6 * COLLECTION_BYTES as u64, "{size}"),
+        other => panic!("{other}"),
+    }
+    assert_eq!(set.get("key").unwrap(), before);
+    // What is gone again does not count.
+    let resize_and_remove = |at| [resize(at), operations::delete_bin(&format!("b{at}"))];
+    let removed: Vec<Operation> = (0..20).flat_map(resize_and_remove).collect();
+    set.operate("key", &removed).unwrap();
+}
+
+#[test]
 #[test]
 fn what_is_put_below_a_path_counts_the_levels_above_it() {
     let policy = ListPolicy::default();

@@ -89,7 +89,7 @@ impl Checked<'_> {
             // the bytes around it cannot be copied as they are.
             (BinChange::Remove, Some(_)) => {
                 let mut slots = Slots::of(old);
-                slots.apply(*bin, SettledChange::Removed);
+                slots.apply(*bin, SettledChange::Removed)?;
                 slots.write(out)
             }
             (BinChange::None, _) | (BinChange::Remove, None) => {
@@ -149,7 +149,7 @@ impl Checked<'_> {
                         let reply = write_bin(operation, bin, current, scope, &mut change)?;
                         results.add(at, bin, reply)?;
                         let change = change.settle()?;
-                        slots.apply(*bin, change);
+                        slots.apply(*bin, change)?;
                     } else {
                         let reply = read_bin(operation, bin, slots.get(bin), scope)?;
                         results.add(at, bin, reply)?;

@@ -31,7 +31,7 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
     if bins.iter().any(|(_, value)| matches!(value, Value::Nil)) {
         let mut slots = Slots::of(Some(old));
         for (name, value) in bins.iter() {
-            slots.apply(*name, BinChange::write(value).settle()?);
+            slots.apply(*name, BinChange::write(value).settle()?)?;
         }
         return slots.write(out);
     }
