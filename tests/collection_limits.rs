@@ -86,6 +86,16 @@ fn operations_together_make_little_more_than_a_record_can_hold() {
 }
 
 #[test]
+fn a_pattern_repeats_a_repetition_only_so_often() {
+    for pattern in ["a".to_owned() + &"*".repeat(30_000), "(".repeat(30_000)] {
+        let matched = exp::regex_compare(&pattern, exp::RegexFlags::EXTENDED, "a");
+        let refused = matched.check().unwrap_err();
+        assert_eq!(refused.result_code(), PARAMETER);
+        let refused = refused.to_string();
+        assert!(refused.contains("deeper than 64"), "{}", &refused[..100]);
+    }
+}
+
 #[test]
 fn what_is_put_below_a_path_counts_the_levels_above_it() {
     let policy = ListPolicy::default();

@@ -73,6 +73,9 @@ struct Translation<'p> {
     atom: Option<usize>,
     /// That expression is a repetition already.
     repeated: bool,
+    /// The number of groups put around it, one for each repetition of a repetition. Each moves it
+    /// in the translation.
+    wraps: usize,
 }
 
 /// The meaning of the next characters, independent of the syntax.
@@ -102,6 +105,7 @@ impl<'p> Translation<'p> {
             open: Vec::new(),
             atom: None,
             repeated: false,
+            wraps: 0,
         }
     }
 
@@ -126,6 +130,7 @@ impl<'p> Translation<'p> {
                     self.atom_from(start);
                 }
                 Symbol::Open => {
+                    self.check_nesting(0)?;
                     self.out.push_str("(?:");
                     self.open.push(start);
                     self.atom = None;
@@ -164,6 +169,16 @@ impl<'p> Translation<'p> {
     const fn atom_from(&mut self, start: usize) {
         self.atom = Some(start);
         self.repeated = false;
+        self.wraps = 0;
+    }
+
+    /// Refuses a group inside the open ones and around, or inside, so many others.
+    fn check_nesting(&self, wraps: usize) -> Translated<()> {
+        if self.open.len() + wraps < MAX_NESTING as usize {
+            Ok(())
+        } else {
+            Err("there are groups or repetitions of repetitions, nested deeper than 64,")
+        }
     }
 
     fn literal(&mut self, char: char) {
@@ -180,6 +195,8 @@ impl<'p> Translation<'p> {
         if self.repeated {
             // After a repetition, the same signs would have another meaning in the translation
             // (`a+?` is lazy there).
+            self.check_nesting(self.wraps)?;
+            self.wraps += 1;
             self.out.insert_str(atom, "(?:");
             self.out.push(')');
         }
