@@ -60,6 +60,27 @@ fn values_that_repeat_stop_at_the_size_of_a_collection() {
 }
 
 #[test]
+fn large_values_that_repeat_stop_at_the_size_of_a_collection() {
+    let large = || Value::Blob(vec![7; 100_000]);
+    let set = set_with(List::new(vec![large()], ListOrder::Ordered));
+    let policy = MapPolicy::new(MapOrder::KeyValueOrdered, MapWriteFlags::empty());
+    let entries = vec![(1.into(), large()), (2.into(), Value::Nil)];
+    let with_ranks = maps::put_items(&policy.persist_index(true), "m", entries);
+    set.operate("key", &[with_ranks]).unwrap();
+    let anything = |times| vec![Value::Wildcard; times];
+    let few = lists::get_by_value_list("l", anything(3), ListReturnType::Values);
+    let few = set.operate("key", &[few]).unwrap();
+    assert_eq!(few.bin("l"), Some(&Value::List(vec![large(); 3].into())));
+    for operation in [
+        lists::get_by_value_list("l", anything(100), ListReturnType::Values),
+        lists::remove_by_value_list("l", anything(100), ListReturnType::Values),
+        maps::get_by_value_list("m", anything(100), MapReturnType::Value),
+        maps::remove_by_value_list("m", anything(100), MapReturnType::KeyValue),
+    ] {
+        assert_eq!(refused(&set, operation), TOO_BIG);
+    }
+}
+
 /// A list of so many nil values, made by an expression of a few bytes.
 #[test]
 #[test]

@@ -234,13 +234,6 @@ impl<'l, 'a> TypedSelection<'l, 'a> {
         }
         match &self.places {
             SelectedPlaces::Row { at, count, .. } => mirrored(len, *at, *count, from_end).collect(),
-            SelectedPlaces::Ranked { items, .. } => {
-                let mut positions: Vec<u32> = items.iter().map(|item| item.at).collect();
-                if self.view.shape == ItemShape::List {
-                    positions.sort_unstable();
-                }
-                positions.into_iter().map(mirror).collect()
-            }
             SelectedPlaces::Listed(ValueMatches {
                 ranks,
                 in_order: true,
@@ -249,23 +242,20 @@ impl<'l, 'a> TypedSelection<'l, 'a> {
                 .iter()
                 .flat_map(|(at, count)| mirrored(len, *at, *count, from_end))
                 .collect(),
-            SelectedPlaces::Scattered { items, .. }
-            | SelectedPlaces::Listed(ValueMatches { items, .. }) => {
-                items.iter().map(|item| mirror(item.at)).collect()
+            places => {
+                let mut positions = places.positions();
+                if let (SelectedPlaces::Ranked { .. }, ItemShape::List) = (places, self.view.shape)
+                {
+                    positions.sort_unstable();
+                }
+                positions.into_iter().map(mirror).collect()
             }
         }
     }
 
     /// Iterates over all positions that are not selected.
     fn others(&self) -> impl Iterator<Item = u32> {
-        let mut selected: Vec<u32> = match &self.places {
-            SelectedPlaces::Row { at, count, .. } => (*at..*at + *count).collect(),
-            SelectedPlaces::Ranked { items, .. }
-            | SelectedPlaces::Scattered { items, .. }
-            | SelectedPlaces::Listed(ValueMatches { items, .. }) => {
-                items.iter().map(|item| item.at).collect()
-            }
-        };
+        let mut selected = self.places.positions();
         selected.sort_unstable();
         (0..self.view.count).filter(move |at| selected.binary_search(at).is_err())
     }
@@ -305,12 +295,15 @@ impl<'l, 'a> TypedSelection<'l, 'a> {
         if inverted {
             let mut ranges = ranges.to_vec();
             ranges.sort_unstable();
-            let within = |rank: u32| {
-                let before = ranges.partition_point(|range| range.0 <= rank);
-                let mut candidates = ranges.iter().take(before).rev();
-                candidates.any(|(first, count)| rank - first < *count)
-            };
-            return Ok((0..len).filter(|rank| !within(*rank)).map(mirror).collect());
+            let (mut ranges, mut behind) = (ranges.into_iter().peekable(), 0);
+            let others = (0..len).filter(|rank| {
+                while let Some((first, count)) = ranges.next_if(|(first, _)| first <= rank) {
+                    super::cost::visit();
+                    behind = behind.max(first + count);
+                }
+                *rank >= behind
+            });
+            return Ok(others.map(mirror).collect());
         }
         let scattered = matches!(&self.places, SelectedPlaces::Listed(listed) if !listed.in_order);
         Ok(ranges
@@ -328,10 +321,7 @@ impl<'l, 'a> TypedSelection<'l, 'a> {
         let positions: Vec<u32> = if self.returns.inverted {
             self.others().collect()
         } else {
-            match &self.places {
-                SelectedPlaces::Row { at, count, .. } => (*at..*at + *count).collect(),
-                _ => Vec::new(),
-            }
+            self.places.positions()
         };
         let ranks: Vec<u32> = match (positions.as_slice(), ByRank::of(self.view)?) {
             ([], _) => Vec::new(),
@@ -499,25 +489,29 @@ fn all_ranks(view: &CollectionView<'_>) -> Result<Vec<u32>, CallError> {
     Ok(ranks)
 }
 
-/// Sorts items by position, removes duplicates and joins neighbours.
-fn sorted(items: &[ItemSegment]) -> Vec<ItemSegment> {
-    let mut items = items.to_vec();
-    items.sort_unstable_by_key(|item| item.at);
-    items.dedup();
-    joined(&items)
+/// Sorts segments by position, and joins neighbours and those that overlap.
+fn sorted(segments: &[ItemSegment]) -> Vec<ItemSegment> {
+    let mut segments = segments.to_vec();
+    segments.sort_unstable_by_key(|segment| segment.at);
+    let mut all: Vec<ItemSegment> = Vec::new();
+    for segment in segments {
+        let behind = segment.at + segment.count;
+        match all.last_mut() {
+            Some(last) if segment.at <= last.at + last.count => {
+                last.count = last.count.max(behind - last.at);
+                last.end = last.end.max(segment.end);
+            }
+            _ => all.push(segment),
+        }
+    }
+    all
 }
 
 /// Joins adjacent segments.
 fn joined(segments: &[ItemSegment]) -> Vec<ItemSegment> {
-    let mut all: Vec<ItemSegment> = Vec::new();
+    let mut all = Vec::new();
     for segment in segments {
-        match all.last_mut() {
-            Some(last) if last.end == segment.start && last.at + last.count == segment.at => {
-                last.count += segment.count;
-                last.end = segment.end;
-            }
-            _ => all.push(*segment),
-        }
+        segment.join_or_push(&mut all);
     }
     all
 }

@@ -402,3 +402,41 @@ fn maps_cost_what_the_table_of_maps_says() {
     ];
     check(&table, MAPS, Kind::map);
 }
+
+/// The cost of a call on a list or map, in visits.
+fn visits(bin: &Bin, writes: bool, code: u8, args: &[Arg]) -> usize {
+    let (result, visits, _) = cost::of(|| bin.clone().run(writes, &call(code, args)));
+    result.unwrap();
+    visits
+}
+
+#[test]
+fn lists_of_values_cost_no_product_of_the_numbers_of_items_and_values() {
+    let number = 1_000;
+    let equal = vec![Value::from(7); number];
+    let integers = Kind::Integers.list(0, number);
+    let add_unique = [Arg::List(equal.clone()), Arg::Int(0), Arg::Int(1 | 4 | 8)];
+    let bin = Bin::list(0, &equal);
+    let adding = visits(&bin, true, code::LIST_APPEND_ITEMS, &add_unique);
+    assert!(adding <= 3 * number, "{adding} visits to add equal items");
+
+    // Below all items, and equal to none: each value has the rank 0.
+    let missing: Vec<Value> = (0..number).map(|at| Value::from(-1 - at as i64)).collect();
+    let others = [Arg::Int(3 | 0x10000), Arg::List(missing)];
+    let ranks = visits(&integers, false, code::LIST_GET_BY_VALUE_LIST, &others);
+    assert!(
+        ranks <= 3 * number,
+        "{ranks} visits for the ranks of others"
+    );
+
+    // The encoding of the integer contains the bytes of a wildcard.
+    let by_chance = (0..number).map(|_| Value::from(0x00d4_ff00)).collect();
+    let values = [VALUES, Arg::List(by_chance)];
+    let chance = visits(&integers, false, code::LIST_GET_BY_VALUE_LIST, &values);
+    assert!(chance <= 3 * number, "{chance} visits for no wildcard");
+
+    // The first of them has every item.
+    let wildcards = [VALUES, Arg::List(vec![Value::Wildcard; number])];
+    let found = visits(&integers, false, code::LIST_GET_BY_VALUE_LIST, &wildcards);
+    assert!(found <= 3 * number, "{found} visits for wildcards");
+}

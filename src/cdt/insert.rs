@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use smallvec::smallvec;
 
+use super::cost;
 use super::edit::CollectionEdit;
 use super::elements::{Elements, Matcher, sorting, split};
 use super::encoded::Encoded;
@@ -352,6 +353,7 @@ fn violations(
         }
     }
     let mut exists = |at: usize| {
+        cost::visit();
         if let Some(slot) = violations.get_mut(at) {
             *slot = Some(CallError::ElementExists);
         }
@@ -367,10 +369,11 @@ fn violations(
         for element in view.walk() {
             let element = view.bytes(element?);
             let first = by_value.partition_point(|at| compare_total(item(at), element).is_lt());
-            let equal = by_value.iter().skip(first);
-            equal
-                .take_while(|at| compare(item(at), element).is_eq())
-                .for_each(|at| exists(*at));
+            // The items that repeat the first equal one violate uniqueness already.
+            let equal = by_value.get(first);
+            if let Some(at) = equal.filter(|at| compare(item(at), element).is_eq()) {
+                exists(*at);
+            }
         }
     }
     Ok(violations)

@@ -40,6 +40,17 @@ impl ItemSegment {
         }
     }
 
+    /// Joins the items to the last ones of `all` if they follow these, else appends them.
+    pub(super) fn join_or_push(self, all: &mut Vec<Self>) {
+        match all.last_mut() {
+            Some(last) if last.end == self.start && last.at + last.count == self.at => {
+                last.count += self.count;
+                last.end = self.end;
+            }
+            _ => all.push(self),
+        }
+    }
+
     /// Returns the empty segment in front of the item at a position.
     pub(super) const fn gap(at: u32, start: usize) -> Self {
         Self::new(at, 0, start..start)

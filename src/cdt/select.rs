@@ -122,6 +122,19 @@ impl SelectedPlaces {
         }
     }
 
+    /// Returns the selected positions, in the order of the selection.
+    pub(super) fn positions(&self) -> Vec<u32> {
+        match self {
+            Self::Row { at, count, .. } => (*at..*at + *count).collect(),
+            Self::Ranked { items, .. }
+            | Self::Scattered { items, .. }
+            | Self::Listed(value_list::ValueMatches { items, .. }) => {
+                let positions = items.iter().map(|item| item.at..item.at + item.count);
+                positions.flatten().collect()
+            }
+        }
+    }
+
     /// Returns the form of a single selection.
     fn only(segment: Option<ItemSegment>) -> Self {
         match segment {

@@ -3,17 +3,21 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::elements::{ByRank, Matcher, sorting};
+use super::elements::{ByRank, sorting};
 use super::segment::ItemSegment;
 use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
-use crate::value::msgpack::WILDCARD;
+use crate::value::msgpack::{EXT_SPECIAL, Token, TokenReader};
 use crate::value::order::{compare, compare_total};
+
+/// The most comparisons of an element with a value that holds a wildcard: some seconds.
+const MAX_COMPARISONS: u64 = 1 << 28;
 
 /// The matches of a list of values.
 #[derive(Debug)]
 pub(super) struct ValueMatches {
-    /// If the order is known (`in_order`): by value, with repetitions; else by position.
+    /// If the order is known (`in_order`): by value, with repetitions, neighbours joined; else one
+    /// by one, by position.
     pub(super) items: Vec<ItemSegment>,
     /// For each value in turn, the ranks of its matches: the lowest, and the number.
     pub(super) ranks: Vec<(u32, u32)>,
@@ -26,7 +30,7 @@ pub(super) fn by_value(a: &(ItemSegment, &[u8]), b: &(ItemSegment, &[u8])) -> Or
 }
 
 /// Selects the items equal to one of `values`. O(M log N) if the order is known, else O((M + N) log
-/// M); O(M N) if a value contains a wildcard.
+/// M), and O(N) more for each value with a wildcard.
 pub(super) fn select(
     view: &CollectionView<'_>,
     values: &[&[u8]],
@@ -41,24 +45,27 @@ pub(super) fn select(
     }
     match ByRank::of(view)? {
         Some(order) => ordered(&order, values),
-        None if values.iter().any(|value| may_match_several(value)) => one_by_one(view, values),
         None => merged(view, values, rank_wanted),
     }
 }
 
 fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallError> {
     let (mut items, mut ranks) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
     for value in values {
         let rank = order.lower_bound(value, 0);
         let behind = order.upper_bound(value, rank);
         for rank in rank..behind {
-            items.push(order.elements.segment(order.position(rank), 1)?);
-        }
-        // Repeated values select their items again, so the selection can outgrow the collection.
-        if items.len() > MAX_COLLECTION_BYTES {
-            return Err(CallError::TooBig {
-                bytes: items.len() as u64,
-            });
+            let item = order.elements.segment(order.position(rank), 1)?;
+            bytes += item.end - item.start;
+            // Repeated values select their items again, so the selection can outgrow the
+            // collection.
+            if bytes > MAX_COLLECTION_BYTES {
+                return Err(CallError::TooBig {
+                    bytes: bytes as u64,
+                });
+            }
+            item.join_or_push(&mut items);
         }
         ranks.push((rank, behind - rank));
     }
@@ -69,80 +76,66 @@ fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallErr
     })
 }
 
-/// Returns whether the bytes of a wildcard occur in a value, possibly by chance.
-fn may_match_several(value: &[u8]) -> bool {
-    value
-        .windows(WILDCARD.len())
-        .any(|window| window == WILDCARD)
+/// Returns whether a value is a wildcard, or a list or map with one.
+fn holds_wildcard(value: &[u8]) -> bool {
+    let mut tokens = TokenReader::new(value);
+    std::iter::from_fn(|| tokens.token().ok())
+        .any(|token| matches!(token, Token::Ext(EXT_SPECIAL, [0])))
 }
 
-/// Compares every item with every value.
-fn one_by_one(view: &CollectionView<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallError> {
-    let matchers: Vec<Matcher<'_>> = values.iter().map(|value| Matcher::new(value)).collect();
-    let mut rows = vec![(0, 0); values.len()];
-    let mut items = Vec::new();
-    for item in view.walk() {
-        let item = item?;
-        let value = view.value(item);
-        let mut selected = false;
-        for ((matcher, sought), (rank, count)) in matchers.iter().zip(values).zip(&mut rows) {
-            if matcher.matches(value) {
-                *count += 1;
-                selected = true;
-            } else if compare(value, sought).is_lt() {
-                *rank += 1;
-            }
-        }
-        if selected {
-            items.push(item);
-        }
-    }
-    // An item selected by an earlier value is not selected again.
-    let mut seen = BTreeSet::new();
-    let ranks = rows
-        .into_iter()
-        .flat_map(|(rank, count)| rank..rank + count)
-        .filter(|rank| seen.insert(*rank))
-        .map(|rank| (rank, 1))
-        .collect();
-    Ok(ValueMatches {
-        items,
-        ranks,
-        in_order: false,
-    })
-}
-
-/// Looks up every item among the sorted values.
+/// Looks up every item among the sorted values, and compares it with those that hold a wildcard.
 fn merged(
     view: &CollectionView<'_>,
     values: &[&[u8]],
     rank_wanted: bool,
 ) -> Result<ValueMatches, CallError> {
     let value = |at: &usize| values.get(*at).copied().unwrap_or_default();
-    let mut sorted: Vec<usize> = (0..values.len()).collect();
+    let (wild, mut sorted): (Vec<usize>, Vec<usize>) =
+        (0..values.len()).partition(|at| holds_wildcard(value(at)));
+    if wild.len() as u64 * u64::from(view.count) > MAX_COMPARISONS {
+        return Err(CallError::parameter(format!(
+            "{} values with wildcards for {} elements without order: ask for fewer",
+            wild.len(),
+            view.count
+        )));
+    }
     // The sort is stable: the first of several equal values selects their common matches.
     sorted.sort_by(|a, b| sorting(value(a), value(b)));
     let mut counts = vec![0_u32; sorted.len()];
     // The number of items between a sorted value and its predecessor.
     let mut between = vec![0_u32; sorted.len() + 1];
+    let mut ranks = vec![(0, 0); values.len()];
     let mut items = Vec::new();
     for item in view.walk() {
         let item = item?;
         let element = view.value(item);
         let first = sorted.partition_point(|at| compare_total(value(at), element).is_lt());
-        let equal = sorted
+        let mut selected = sorted
             .get(first)
             .is_some_and(|at| compare(value(at), element).is_eq());
-        if equal {
-            items.push(item);
+        if selected {
             if let Some(count) = counts.get_mut(first) {
                 *count += 1;
             }
         } else if rank_wanted && let Some(less) = between.get_mut(first) {
             *less += 1;
         }
+        for at in &wild {
+            if selected && !rank_wanted {
+                break;
+            }
+            super::cost::visit();
+            let order = compare(element, value(at));
+            if let Some((rank, count)) = ranks.get_mut(*at) {
+                *rank += u32::from(order.is_lt());
+                *count += u32::from(order.is_eq());
+            }
+            selected |= order.is_eq();
+        }
+        if selected {
+            items.push(item);
+        }
     }
-    let mut ranks = vec![(0, 0); values.len()];
     let mut rank = 0;
     for ((at, count), less) in sorted.iter().zip(&counts).zip(&between) {
         rank += less;
@@ -150,6 +143,16 @@ fn merged(
             *slot = (rank, *count);
         }
         rank += count;
+    }
+    if rank_wanted && !wild.is_empty() {
+        // An item selected by an earlier value is not selected again.
+        let mut seen = BTreeSet::new();
+        ranks = ranks
+            .into_iter()
+            .flat_map(|(rank, count)| rank..rank + count)
+            .filter(|rank| seen.insert(*rank))
+            .map(|rank| (rank, 1))
+            .collect();
     }
     Ok(ValueMatches {
         items,
