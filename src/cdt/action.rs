@@ -7,11 +7,10 @@ use super::number::Number;
 use super::policy::{ListSortFlags, ListWriteFlags, MapWriteFlags};
 use super::returns::Returns;
 use super::select::Selector;
-use super::shape::ItemShape;
+use super::shape::{ItemShape, item_lens};
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind, Sign};
 use crate::call::{CallArguments, CallError, CallWriter, EncodedCall};
 use crate::value::EncodePurpose;
-use crate::value::msgpack::TokenReader;
 
 /// An operation with its arguments.
 #[derive(Clone, Debug, PartialEq)]
@@ -509,7 +508,8 @@ impl Selector<'_> {
                 out.encoded(1, sought)
             }
             Self::Keys(sought) | Self::Values(sought) => {
-                out.encoded_items(ItemShape::List, count_elements(sought), sought)
+                let count = item_lens(ItemShape::List, sought).count();
+                out.encoded_items(ItemShape::List, count as u32, sought)
             }
             Self::KeyInterval(begin, end) | Self::ValueInterval(begin, end) => {
                 let out = out.encoded(1, begin);
@@ -530,14 +530,4 @@ impl Selector<'_> {
             } => limited(out.encoded(1, base).int(*start), *count),
         }
     }
-}
-
-/// Counts concatenated elements.
-fn count_elements(values: &[u8]) -> u32 {
-    let mut reader = TokenReader::new(values);
-    let mut count = 0;
-    while reader.element().is_ok() {
-        count += 1;
-    }
-    count
 }
