@@ -82,10 +82,112 @@ fn large_values_that_repeat_stop_at_the_size_of_a_collection() {
 }
 
 /// A list of so many nil values, made by an expression of a few bytes.
+fn nils(count: i64) -> Expression {
+    exp::lists::insert(
+        &ListPolicy::default(),
+        count - 1,
+        exp::nil(),
+        exp::nil(),
+        &[],
+    )
+}
+
 #[test]
+fn what_an_expression_makes_is_bounded_in_all() {
+    let set = set_with(1);
+    let large = COLLECTION_BYTES as i64 - 16;
+    let names: Vec<String> = (0..20).map(|at| format!("v{at}")).collect();
+    let of = |times: usize| {
+        let lists = names
+            .iter()
+            .take(times)
+            .map(|name| exp::def(name, nils(large)));
+        let value = exp::lists::size(exp::var("v0"), &[]);
+        operations::exp::read("r", exp::exp_let(lists, value), ExpReadFlags::empty())
+    };
+    let few = set.operate("key", &[of(3)]).unwrap();
+    assert_eq!(few.bin("r"), Some(&large.into()));
+    assert_eq!(refused(&set, of(20)), NOT_APPLICABLE);
+
+    let same = exp::and((0..20).map(|_| exp::gt(exp::lists::size(nils(large), &[]), 0)));
+    let same = operations::exp::read("r", same, ExpReadFlags::empty());
+    assert_eq!(refused(&set, same), NOT_APPLICABLE);
+}
+
 #[test]
+fn conditions_of_a_path_are_bounded_in_all() {
+    let all = set_with(Value::List((0..300).collect()));
+    let few = set_with(Value::List((0..3).collect()));
+    let select = |condition| {
+        let steps = [PathStep::matching(condition)];
+        paths::select_by_path("l", PathResult::Values, PathFlags::empty(), steps)
+    };
+    // Each element makes a megabyte.
+    let makes = exp::gt(exp::lists::size(nils(1 << 20), &[]), 0);
+    // Each element asks a path for all elements of a list, and each of these looks through 100 kB.
+    let sought = exp::ne(blob_val(vec![7; 100_000]), blob_val(vec![]));
+    let numbers = list_val((0..300).collect::<List>());
+    let flags = PathFlags::empty();
+    let steps = [PathStep::matching(sought)];
+    let nested = exp::select_by_path(ExpType::List, PathResult::Values, flags, numbers, steps);
+    let nested = exp::gt(exp::lists::size(nested, &[]), 0);
+    for condition in [makes, nested] {
+        let found = few.operate("key", &[select(condition.clone())]).unwrap();
+        assert_eq!(found.bin("l"), Some(&Value::List((0..3).collect())));
+        assert_eq!(refused(&all, select(condition)), PARAMETER);
+    }
+}
+
 #[test]
+fn a_path_within_paths_has_as_many_levels_as_a_value() {
+    let set = set_with(nested(LEVELS));
+    // Each of the paths goes on at the element that the one before has reached.
+    let path = |levels: usize, last: PathStep| {
+        let above = (1..levels).map(|_| PathStep::from(ctx::list_index(0)));
+        above.chain([last]).collect::<Vec<_>>()
+    };
+    let within = |on: Expression, steps: Vec<PathStep>| {
+        let (result, flags) = (PathResult::Values, PathFlags::empty());
+        let found = exp::select_by_path(ExpType::List, result, flags, on, steps);
+        PathStep::matching(exp::gt(exp::lists::size(found, &[]), 0))
+    };
+    let value = || loop_var(LoopVariable::Value, ExpType::List);
+    let select = |last_levels: usize| {
+        let literal = list_val(match nested(last_levels) {
+            Value::List(list) => list,
+            other => panic!("{other:?}"),
+        });
+        let third = within(literal, path(last_levels, PathStep::all()));
+        let second = within(value(), path(60, third));
+        let steps = path(60, second);
+        paths::select_by_path("l", PathResult::Values, PathFlags::empty(), steps)
+    };
+    assert!(set.operate("key", &[select(LEVELS - 120)]).is_ok());
+    assert_eq!(refused(&set, select(LEVELS - 119)), PARAMETER);
+}
+
 #[test]
+fn paths_nested_in_conditions_as_deep_as_possible_need_little_stack() {
+    let set = set_with(nested(64));
+    let one = || list_val([1].into_iter().collect::<List>());
+    let within = |condition: Expression| {
+        let (result, flags) = (PathResult::Values, PathFlags::empty());
+        let steps = [PathStep::matching(condition)];
+        let found = exp::select_by_path(ExpType::List, result, flags, one(), steps);
+        exp::gt(exp::lists::size(found, &[]), 0)
+    };
+    let true_value = || exp::eq(exp::int_val(1), 1);
+    let deepest = std::iter::successors(Some(true_value()), |inner| Some(within(inner.clone())))
+        .take_while(|condition| condition.check().is_ok())
+        .last()
+        .unwrap();
+    let path = (1..64).map(|_| PathStep::from(ctx::list_index(0)));
+    let path = path.chain([PathStep::matching(deepest)]);
+    let select = paths::select_by_path("l", PathResult::Values, PathFlags::empty(), path);
+    let found = set.operate("key", &[select]).unwrap();
+    assert_eq!(found.bin("l"), Some(&Value::List(vec![1.into()].into())));
+}
+
 #[test]
 fn operations_together_make_little_more_than_a_record_can_hold() {
     let set = set_with(1);

@@ -130,6 +130,19 @@ impl ByteOffset {
     }
 }
 
+/// Fails unless the call has no path and the number of an operation that reads or `writes`.
+pub(super) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
+    let (numbers, does) = if writes {
+        (code::RESIZE..=code::SET_INT, "modifies")
+    } else {
+        (code::GET..=code::GET_INT, "reads")
+    };
+    match begin(call)? {
+        (operation, _) if numbers.contains(&operation) => Ok(()),
+        _ => Err(unknown(call.operation, does)),
+    }
+}
+
 /// Parses a reading call.
 pub(super) fn read(call: &PathCall<'_>) -> Result<(BitRange, BitRead), CallError> {
     let (operation, mut arguments) = begin(call)?;

@@ -33,6 +33,11 @@ use crate::value::ParticleType;
 /// refused before its memory is allocated.
 const MAX_BLOB_BYTES: u64 = 8 << 20;
 
+/// Checks what shows without a blob: the number of the operation, and that there is no path.
+pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
+    arguments::check(call, writes)
+}
+
 /// Executes a reading call. O(bits of the window); a window of whole bytes is not copied.
 pub(crate) fn read<'a>(
     (kind, blob): (ParticleType, &'a [u8]),

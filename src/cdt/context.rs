@@ -47,7 +47,7 @@ pub(crate) fn level_number(value: &[u8]) -> Result<i64, CallError> {
 
 /// One level of a path.
 #[derive(Clone, Debug)]
-struct ContextLevel<'a> {
+pub(super) struct ContextLevel<'a> {
     selector: Selector<'a>,
     /// The expected shape; `None` accepts lists and maps.
     shape: Option<ItemShape>,
@@ -247,7 +247,7 @@ fn padded(gap: i64) -> Result<NewChildPlace, CallError> {
 }
 
 /// Parses all levels of a path.
-fn levels(mut path: Path<'_>) -> Result<Vec<ContextLevel<'_>>, CallError> {
+pub(super) fn levels(mut path: Path<'_>) -> Result<Vec<ContextLevel<'_>>, CallError> {
     if path.levels() >= MAX_NESTING {
         return Err(CallError::parameter(format!(
             "{} contexts, and values nest at most {MAX_NESTING} levels deep",

@@ -96,6 +96,12 @@ pub(crate) fn read<'a>(
     Ok(reply)
 }
 
+/// Checks what shows without a bin: the number of the operation and of its arguments, the path.
+pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
+    UnreadCall::parse(call, writes)?;
+    context::levels(call.path).map(drop)
+}
+
 /// Executes a writing call. Returns the edit, which the caller writes, or none if nothing changes.
 /// May create a missing bin.
 pub(crate) fn modify<'a>(
@@ -122,10 +128,6 @@ pub(crate) fn modify<'a>(
     }
 }
 
-/// Returns whether the operation with a number changes a list or map.
-pub(crate) fn writes(code: u8) -> bool {
-    table::find(i64::from(code)).is_some_and(|spec| spec.writes)
-}
 /// Returns a value in its stored form, which a list or map has in normal form, with the data of the
 /// persisted index that its flags ask for.
 pub(crate) fn with_index(kind: ParticleType, normal: Vec<u8>) -> Result<Vec<u8>, CallError> {
@@ -139,3 +141,7 @@ pub(crate) fn with_index(kind: ParticleType, normal: Vec<u8>) -> Result<Vec<u8>,
     Ok(CollectionEdit::new(view, view.flags, Splices::new())?.to_bytes())
 }
 
+/// Returns whether the operation with a number changes a list or map.
+pub(crate) fn writes(code: u8) -> bool {
+    table::find(i64::from(code)).is_some_and(|spec| spec.writes)
+}

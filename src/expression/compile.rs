@@ -29,6 +29,8 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 pub(super) const MAX_DEPTH: u32 = 128;
 /// The most operations and literals, so that few bytes cannot become much memory.
 const MAX_NODES: u32 = 1 << 16;
+/// So many bytes of a literal cost as much as an operation.
+const LITERAL_BYTES: usize = 8;
 
 const fn typed(node: Node, kind: ExpType) -> Typed {
     Typed::new(node, Some(kind))
@@ -79,6 +81,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, ExpressionRefusal> {
     Ok(Program {
         root,
         kind,
+        cost: compiler.nodes as usize + bytes.len() / LITERAL_BYTES,
         variables: compiler.variables,
         reads_bins: compiler.reads_bins,
         reads_facts: compiler.reads_facts,

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::budget::Budget;
 use super::compile::compile;
 use super::node::{Builtin, CallNode, ComparisonKind, Fold, GeoNode, MapPart, Node, Program};
 use super::numbers;
@@ -23,18 +24,26 @@ use crate::value::{Container, ParticleType, ValueRef, order};
 impl Program {
     /// Evaluates the expression on a record; `None` means unknown.
     pub(super) fn evaluate<'a>(&'a self, scope: Scope<'a>) -> Option<ExpValue<'a>> {
-        self.run(scope, Element::default()).eval(&self.root)
+        self.run(scope, Element::default(), &Budget::default())
+            .eval(&self.root)
     }
 
     /// Evaluates the expression as a truth value; `None` means unknown or another type.
     pub(super) fn is_true<'a>(&'a self, scope: Scope<'a>) -> Option<bool> {
-        self.run(scope, Element::default()).bool(&self.root)
+        self.run(scope, Element::default(), &Budget::default())
+            .bool(&self.root)
     }
 
-    fn run<'a>(&self, scope: Scope<'a>, element: Element<'a>) -> Evaluator<'a> {
+    fn run<'a, 'b>(
+        &self,
+        scope: Scope<'a>,
+        element: Element<'a>,
+        budget: &'b Budget,
+    ) -> Evaluator<'a, 'b> {
         Evaluator {
             scope,
             element,
+            budget,
             variables: match self.variables {
                 0 => Vec::new(),
                 variables => vec![None; variables],
@@ -50,18 +59,24 @@ impl Program {
 
     /// Returns the value for an element; `None`: unknown. The expression sees the element, not the
     /// record.
-    pub(super) fn value_for<'a>(&'a self, element: Element<'a>) -> Option<ExpValue<'a>> {
-        self.run(Scope::default(), element).eval(&self.root)
+    pub(super) fn value_for<'a>(
+        &'a self,
+        element: Element<'a>,
+        budget: &Budget,
+    ) -> Option<ExpValue<'a>> {
+        budget.spend(self.cost)?;
+        self.run(Scope::default(), element, budget).eval(&self.root)
     }
 }
 
-struct Evaluator<'a> {
+struct Evaluator<'a, 'b> {
     scope: Scope<'a>,
     element: Element<'a>,
+    budget: &'b Budget,
     variables: Vec<Option<ExpValue<'a>>>,
 }
 
-impl<'a> Evaluator<'a> {
+impl<'a> Evaluator<'a, '_> {
     fn eval(&mut self, node: &'a Node) -> Option<ExpValue<'a>> {
         match node {
             Node::Unknown => None,
@@ -111,11 +126,11 @@ impl<'a> Evaluator<'a> {
             }
             Node::MapPart(part, map) => {
                 let map = self.eval(map)?;
-                map_part(*part, map.bytes_of(ExpType::Map)?)
+                self.paid(map_part(*part, map.bytes_of(ExpType::Map)?)?)
             }
             Node::Builtin(kind, builtin) => from_inside(self.builtin(*builtin)?, *kind),
             Node::Cond(cases) => self.cond(cases),
-            Node::Var(variable) => self.variables.get(*variable)?.clone(),
+            Node::Var(variable) => self.paid(self.variables.get(*variable)?.clone()?),
             Node::Let(first, nodes) => {
                 let (scope, definitions) = nodes.split_last()?;
                 for (at, definition) in definitions.iter().enumerate() {
@@ -319,11 +334,29 @@ impl<'a> Evaluator<'a> {
         let mut encoded = Cow::Borrowed(&*node.head);
         for (argument, after) in &node.tail {
             let encoded = encoded.to_mut();
+            let before = encoded.len();
             self.eval(argument)?.write_element(encoded)?;
+            self.budget.spend(encoded.len() - before)?;
             encoded.extend_from_slice(after);
         }
         let on = self.eval(&node.on)?;
-        from_inside(systems::execute(node, encoded, on)?, node.kind)
+        if let ExpValue::Bytes(_, bytes) = &on {
+            self.budget.spend_on_reading(bytes.len())?;
+        }
+        let value = self.paid(systems::execute(node, encoded, on, self.budget)?)?;
+        from_inside(value, node.kind)
+    }
+
+    /// Pays for a value, by the bytes that were made for it.
+    fn paid(&self, value: ExpValue<'a>) -> Option<ExpValue<'a>> {
+        match &value {
+            ExpValue::Bytes(_, Cow::Owned(bytes)) => self.budget.spend(bytes.len())?,
+            ExpValue::Bytes(_, Cow::Borrowed(bytes)) => {
+                self.budget.spend_on_reading(bytes.len())?;
+            }
+            _ => {}
+        }
+        Some(value)
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use super::budget::Budget;
+use super::node::Selection;
 use super::path::{PathSelection, select};
 use crate::call::{CallError, CallReply, CallSystem, Payload};
 use crate::cdt::CollectionEdit;
@@ -13,6 +15,9 @@ use crate::{bits, cdt, hll};
 const NO_PATHS: CallError = CallError::Parameter(Cow::Borrowed(
     "a selection by a path: only lists and maps have paths",
 ));
+
+/// The most arguments that any operation takes: those that add to an integer in a blob.
+const MAX_ARGUMENTS: u32 = 5;
 
 /// The change that a call makes to a value.
 #[expect(
@@ -35,7 +40,8 @@ pub(crate) fn read<'a>(
 ) -> Result<CallReply<'a>, CallError> {
     match (system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
-            match select(current, path, flags, apply, false)? {
+            let selection = Selection::parse(path, flags, apply, false)?;
+            match select(current, &selection, &Budget::default())? {
                 PathSelection::Reply(reply) => Ok(reply),
                 PathSelection::Applied(..) => Ok(CallReply::Nil),
             }
@@ -56,7 +62,8 @@ pub(crate) fn modify<'a>(
     match (system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             let current = current.unwrap_or((ParticleType::Null, &[]));
-            Ok(match select(current, path, flags, apply, true)? {
+            let selection = Selection::parse(path, flags, apply, true)?;
+            Ok(match select(current, &selection, &Budget::default())? {
                 PathSelection::Reply(reply) => (CallChange::None, reply),
                 PathSelection::Applied(kind, value) => {
                     (CallChange::Value(kind, value), CallReply::Nil)
@@ -77,6 +84,31 @@ pub(crate) fn modify<'a>(
             Ok((changed(ParticleType::Hll, sketch), reply))
         }
     }
+}
+
+/// Checks what of a call shows without a value: the number of its operation, how many arguments it
+/// has, its path. Returns a selection, compiled.
+pub(super) fn check(
+    system: CallSystem,
+    payload: Payload<'_>,
+    writes: bool,
+) -> Result<Option<Selection>, CallError> {
+    match (system, payload) {
+        (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
+            return Selection::parse(path, flags, apply, writes).map(Some);
+        }
+        (_, Payload::Select { .. }) => return Err(NO_PATHS),
+        (_, Payload::Call(call)) if call.arguments.left() > MAX_ARGUMENTS => {
+            let given = call.arguments.left();
+            return Err(CallError::parameter(format!(
+                "{given} arguments: an operation takes at most {MAX_ARGUMENTS}"
+            )));
+        }
+        (CallSystem::Collections, Payload::Call(call)) => cdt::check(&call, writes)?,
+        (CallSystem::Bits, Payload::Call(call)) => bits::check(&call, writes)?,
+        (CallSystem::Hll, Payload::Call(call)) => hll::check(&call, writes)?,
+    }
+    Ok(None)
 }
 
 fn changed<'a>(kind: ParticleType, value: Option<Vec<u8>>) -> CallChange<'a> {

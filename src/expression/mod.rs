@@ -7,7 +7,8 @@
 //!
 //! 1. `compile` turns bytes into the tree of `node`, or refuses them with a reason (`refusal`);
 //!    `types`, `arguments`, `pattern` and `systems` help it.
-//! 2. `eval` walks the tree and returns a `value` or unknown; it reads a record through `scope`.
+//! 2. `eval` walks the tree and returns a `value` or unknown; it reads a record through `scope`, and
+//!    `budget` bounds its cost.
 //! 3. `filter`, `operation` and `executor` serve the layers above; `payload` parses an operation of
 //!    a client.
 //! 4. `path` selects and edits elements of nested lists and maps that expressions choose.
@@ -17,6 +18,7 @@
 //! neither operations nor stores.
 
 mod arguments;
+mod budget;
 mod code;
 mod compile;
 mod eval;

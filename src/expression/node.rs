@@ -4,6 +4,7 @@ use super::pattern::Pattern;
 use super::types::{ExpType, StaticType};
 use super::value::ExpValue;
 use crate::call::{CallSystem, Trust};
+use crate::cdt::ItemShape;
 use crate::geo::Geometry;
 use crate::record::BinName;
 
@@ -12,6 +13,9 @@ use crate::record::BinName;
 pub(super) struct Program {
     pub(super) root: Node,
     pub(super) kind: StaticType,
+    /// The cost of one evaluation for an element of a path, without its calls: its operations, and
+    /// its literals by their bytes.
+    pub(super) cost: usize,
     /// The most variables in scope at the same time.
     pub(super) variables: usize,
     /// Reads bins.
@@ -179,6 +183,8 @@ pub(super) struct CallNode {
     pub(super) system: CallSystem,
     pub(super) modifies: bool,
     pub(super) trust: Trust,
+    /// A selection by a path, which has no encoded call.
+    pub(super) selection: Option<Selection>,
     /// The encoded call, up to the first argument that is an expression.
     pub(super) head: Box<[u8]>,
     /// The rest, in pairs: an expression computing an argument, then the encoded arguments after
@@ -186,4 +192,47 @@ pub(super) struct CallNode {
     pub(super) tail: Box<[(Node, Box<[u8]>)]>,
     /// The expression for the value that the call works on.
     pub(super) on: Node,
+}
+
+/// A selection, its expressions compiled.
+#[derive(Debug)]
+pub(super) struct Selection {
+    pub(super) levels: Vec<PathLevel>,
+    pub(super) what: PathOutput,
+    pub(super) no_fail: bool,
+    pub(super) apply: Option<Program>,
+}
+
+/// The use of the elements that a path reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathOutput {
+    /// Returns the elements within their lists and maps.
+    Tree,
+    Values,
+    Keys,
+    KeysAndValues,
+    /// Replaces the elements.
+    Apply,
+}
+
+/// One level of a path.
+#[derive(Debug)]
+pub(super) struct PathLevel {
+    pub(super) by: StepSelector,
+    /// The shape that the level accepts; `None` accepts lists and maps.
+    pub(super) only: Option<ItemShape>,
+    pub(super) and: Option<Program>,
+}
+
+/// How a level chooses elements.
+#[derive(Debug)]
+pub(super) enum StepSelector {
+    Index(i64),
+    Rank(i64),
+    Key(Box<[u8]>),
+    /// Sorted by `compare_lookups`, for binary search.
+    Keys(Vec<Box<[u8]>>),
+    Value(Box<[u8]>),
+    All,
+    Matching(Program),
 }

@@ -6,13 +6,14 @@
 
 use std::borrow::Cow;
 
-use super::node::Program;
+use super::budget::Budget;
+use super::node::{PathLevel, PathOutput, Program, Selection, StepSelector};
 use super::types::ExpType;
 use super::value::ExpValue;
 use crate::call::level::{
     AND, BY_EXPRESSION, BY_INDEX, BY_KEY, BY_KEYS, BY_RANK, BY_VALUE, IN_LIST, IN_MAP, SELECTOR,
 };
-use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, normal};
+use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, Trust, normal};
 use crate::cdt::{CollectionView, ItemShape, Selector, level_number, locate, resolve, with_index};
 use crate::value::msgpack::{SUBTYPE_STRING, Token, TokenReader};
 use crate::value::order::{compare, compare_lookups};
@@ -37,38 +38,6 @@ pub(super) struct Element<'a> {
     pub(super) index: Option<i64>,
 }
 
-/// The use of the elements that a path reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PathOutput {
-    /// Returns the elements within their lists and maps.
-    Tree,
-    Values,
-    Keys,
-    KeysAndValues,
-    /// Replaces the elements.
-    Apply,
-}
-
-/// One level of a path.
-struct PathLevel<'a> {
-    by: StepSelector<'a>,
-    /// The shape that the level accepts; `None` accepts lists and maps.
-    only: Option<ItemShape>,
-    and: Option<Program>,
-}
-
-/// How a level chooses elements.
-enum StepSelector<'a> {
-    Index(i64),
-    Rank(i64),
-    Key(Cow<'a, [u8]>),
-    /// Sorted by `compare_lookups`, for binary search.
-    Keys(Vec<Cow<'a, [u8]>>),
-    Value(Cow<'a, [u8]>),
-    All,
-    Matching(Program),
-}
-
 /// The result of a selection.
 pub(crate) enum PathSelection {
     Reply(CallReply<'static>),
@@ -76,13 +45,60 @@ pub(crate) enum PathSelection {
     Applied(ParticleType, Vec<u8>),
 }
 
-/// Executes a selection on a list or map. `writes` permits changes.
+impl Selection {
+    /// Parses a selection, which must change something if it `writes`, and must not otherwise. A
+    /// malformed expression is refused even if nothing is selected.
+    pub(super) fn parse(
+        path: Path<'_>,
+        flags: i64,
+        apply: Option<&[u8]>,
+        writes: bool,
+    ) -> Result<Self, CallError> {
+        let levels = levels(path)?;
+        let what = match flags & WHAT {
+            4 if writes => PathOutput::Apply,
+            4 => return Err(CallError::parameter("a read that changes its selection")),
+            0..=3 if writes => {
+                return Err(CallError::parameter("a write that changes nothing"));
+            }
+            0 => PathOutput::Tree,
+            1 => PathOutput::Values,
+            2 => PathOutput::Keys,
+            3 => PathOutput::KeysAndValues,
+            other => {
+                return Err(CallError::parameter(format!(
+                    "{other} is not a result type of a selection"
+                )));
+            }
+        };
+        let apply = match (what, apply) {
+            (PathOutput::Apply, Some(apply)) => Some(Program::compile(apply)?),
+            (PathOutput::Apply, None) => {
+                return Err(CallError::parameter(
+                    "a selection that changes something needs an expression",
+                ));
+            }
+            (_, None) => None,
+            (_, Some(_)) => {
+                return Err(CallError::parameter(
+                    "an expression that is not applied: it belongs to selections that change something",
+                ));
+            }
+        };
+        Ok(Self {
+            levels,
+            what,
+            no_fail: flags & NO_FAIL != 0,
+            apply,
+        })
+    }
+}
+
+/// Executes a selection on a list or map.
 pub(super) fn select(
     (kind, bytes): (ParticleType, &[u8]),
-    path: Path<'_>,
-    flags: i64,
-    apply: Option<&[u8]>,
-    writes: bool,
+    selection: &Selection,
+    budget: &Budget,
 ) -> Result<PathSelection, CallError> {
     if !matches!(kind, ParticleType::List | ParticleType::Map) {
         return Err(CallError::WrongType {
@@ -90,43 +106,19 @@ pub(super) fn select(
             operation: "a selection by a path",
         });
     }
-    let levels = levels(path)?;
-    let what = match flags & WHAT {
-        0 => PathOutput::Tree,
-        1 => PathOutput::Values,
-        2 => PathOutput::Keys,
-        3 => PathOutput::KeysAndValues,
-        4 if writes => PathOutput::Apply,
-        4 => return Err(CallError::parameter("a read that changes its selection")),
-        other => {
-            return Err(CallError::parameter(format!(
-                "{other} is not a result type of a selection"
-            )));
-        }
-    };
-    // Before the walk: a malformed expression is refused even if nothing is selected.
-    let apply = match (what, apply) {
-        (PathOutput::Apply, Some(apply)) => Some(Program::compile(apply)?),
-        (PathOutput::Apply, None) => {
-            return Err(CallError::parameter(
-                "a selection that changes something needs an expression",
-            ));
-        }
-        (_, None) => None,
-        (_, Some(_)) => {
-            return Err(CallError::parameter(
-                "an expression that is not applied: it belongs to selections that change something",
-            ));
-        }
-    };
+    let what = selection.what;
     let mut walk = PathWalk {
         what,
-        no_fail: flags & NO_FAIL != 0,
-        apply: apply.as_ref(),
-        out: Vec::with_capacity(bytes.len()),
+        no_fail: selection.no_fail,
+        apply: selection.apply.as_ref(),
+        budget,
+        out: Vec::new(),
         leaves: 0,
     };
-    walk.container(bytes, &levels)?;
+    budget.walk(selection.levels.len(), bytes.len(), || {
+        walk.out.reserve(bytes.len());
+        walk.container(bytes, &selection.levels)
+    })?;
     let PathWalk {
         mut out, leaves, ..
     } = walk;
@@ -151,7 +143,7 @@ pub(super) fn select(
     }
 }
 
-fn levels(mut path: Path<'_>) -> Result<Vec<PathLevel<'_>>, CallError> {
+fn levels(mut path: Path<'_>) -> Result<Vec<PathLevel>, CallError> {
     if path.levels() > MAX_LEVELS {
         return Err(CallError::parameter(format!(
             "a path of {} levels: at most {MAX_LEVELS} are possible",
@@ -159,7 +151,7 @@ fn levels(mut path: Path<'_>) -> Result<Vec<PathLevel<'_>>, CallError> {
         )));
     }
     let trust = path.trust();
-    let mut levels: Vec<PathLevel<'_>> = Vec::new();
+    let mut levels: Vec<PathLevel> = Vec::new();
     while let Some((kind, value)) = path.next()? {
         if kind & AND != 0 {
             let previous = levels.last_mut().filter(|level| {
@@ -179,8 +171,8 @@ fn levels(mut path: Path<'_>) -> Result<Vec<PathLevel<'_>>, CallError> {
         let by = match kind & SELECTOR {
             BY_INDEX => StepSelector::Index(level_number(value)?),
             BY_RANK => StepSelector::Rank(level_number(value)?),
-            BY_KEY => StepSelector::Key(normal(value, EncodePurpose::Lookup, trust)?),
-            BY_VALUE => StepSelector::Value(normal(value, EncodePurpose::Lookup, trust)?),
+            BY_KEY => StepSelector::Key(lookup(value, trust)?),
+            BY_VALUE => StepSelector::Value(lookup(value, trust)?),
             BY_KEYS => StepSelector::Keys(keys(value, trust)?),
             BY_EXPRESSION => condition(value)?.map_or(StepSelector::All, StepSelector::Matching),
             _ => return Err(unknown_level(kind)),
@@ -204,13 +196,18 @@ fn unknown_level(kind: i64) -> CallError {
     CallError::parameter(format!("{kind:#x} is not a level of a selecting path"))
 }
 
-fn keys(value: &[u8], trust: crate::call::Trust) -> Result<Vec<Cow<'_, [u8]>>, CallError> {
+/// Returns a value to be looked up in normal form.
+fn lookup(value: &[u8], trust: Trust) -> Result<Box<[u8]>, CallError> {
+    Ok(normal(value, EncodePurpose::Lookup, trust)?.into())
+}
+
+fn keys(value: &[u8], trust: Trust) -> Result<Vec<Box<[u8]>>, CallError> {
     let list = Container::list(value).map_err(CallError::Argument)?;
     let mut elements = TokenReader::new(list.content);
     let mut keys = Vec::new();
     for _ in 0..list.count {
         let key = elements.element().map_err(CallError::Argument)?;
-        keys.push(normal(key, EncodePurpose::Lookup, trust)?);
+        keys.push(lookup(key, trust)?);
     }
     keys.sort_by(|a, b| compare_lookups(a, b));
     Ok(keys)
@@ -243,6 +240,7 @@ struct PathWalk<'p> {
     what: PathOutput,
     no_fail: bool,
     apply: Option<&'p Program>,
+    budget: &'p Budget,
     out: Vec<u8>,
     /// Number of elements in a flat result.
     leaves: u32,
@@ -250,7 +248,7 @@ struct PathWalk<'p> {
 
 impl PathWalk<'_> {
     /// Walks over the list or map in `bytes`, along the remaining levels.
-    fn container(&mut self, bytes: &[u8], levels: &[PathLevel<'_>]) -> Result<(), CallError> {
+    fn container(&mut self, bytes: &[u8], levels: &[PathLevel]) -> Result<(), CallError> {
         let Some((level, below)) = levels.split_first() else {
             return Ok(());
         };
@@ -287,7 +285,7 @@ impl PathWalk<'_> {
                 value: view.bytes(item).get(key.map_or(0, <[u8]>::len)..),
                 index: (shape == ItemShape::List).then_some(i64::from(item.at)),
             };
-            let is_chosen = match level.chooses(item.at, chosen, &element) {
+            let is_chosen = match level.chooses(item.at, chosen, &element, self.budget) {
                 Some(is_chosen) => is_chosen,
                 None if self.no_fail => false,
                 None => {
@@ -323,7 +321,7 @@ impl PathWalk<'_> {
         &mut self,
         element: &Element<'_>,
         is_chosen: bool,
-        below: &[PathLevel<'_>],
+        below: &[PathLevel],
     ) -> Result<bool, CallError> {
         let (key, value) = (
             element.key.unwrap_or_default(),
@@ -369,12 +367,6 @@ impl PathWalk<'_> {
     fn leaf(&mut self, element: &[u8]) {
         self.out.extend_from_slice(element);
         self.leaves += 1;
-            // Other types of blobs and numbers read as the usual ones, but unchanged they stay.
-            Some(new)
-                if is_unusual(value) && ExpValue::of_element(value).as_ref() == Some(&new) =>
-            {
-                self.copy(key, value);
-            }
     }
 
     /// Replaces an element, or removes it and returns `false`.
@@ -383,9 +375,17 @@ impl PathWalk<'_> {
             element.key.unwrap_or_default(),
             element.value.unwrap_or_default(),
         );
-        let new = self.apply.and_then(|program| program.value_for(*element));
+        let new = self
+            .apply
+            .and_then(|program| program.value_for(*element, self.budget));
         match new {
             Some(ExpValue::Remove) => return Ok(false),
+            // Other types of blobs and numbers read as the usual ones, but unchanged they stay.
+            Some(new)
+                if is_unusual(value) && ExpValue::of_element(value).as_ref() == Some(&new) =>
+            {
+                self.copy(key, value);
+            }
             Some(new) => {
                 self.out.extend_from_slice(key);
                 new.write_element(&mut self.out)
@@ -404,7 +404,7 @@ impl PathWalk<'_> {
     }
 }
 
-impl PathLevel<'_> {
+impl PathLevel {
     /// Returns the position of the item that the level chooses by position or rank, if it does.
     fn chosen(&self, view: &CollectionView<'_>) -> Result<Option<u32>, CallError> {
         match self.by {
@@ -418,7 +418,13 @@ impl PathLevel<'_> {
     }
 
     /// Returns whether an item is chosen; `None` means unknown.
-    fn chooses(&self, at: u32, chosen: Option<u32>, element: &Element<'_>) -> Option<bool> {
+    fn chooses(
+        &self,
+        at: u32,
+        chosen: Option<u32>,
+        element: &Element<'_>,
+        budget: &Budget,
+    ) -> Option<bool> {
         let value = element.value?;
         let is_chosen = match &self.by {
             StepSelector::Index(_) | StepSelector::Rank(_) => chosen == Some(at),
@@ -431,11 +437,15 @@ impl PathLevel<'_> {
             }
             StepSelector::Value(wanted) => compare(value, wanted).is_eq(),
             StepSelector::All => true,
-            StepSelector::Matching(program) => holds(program, element)?,
+            StepSelector::Matching(program) => holds(program, element, budget)?,
         };
         match &self.and {
-            Some(program) if is_chosen => holds(program, element),
+            Some(program) if is_chosen => holds(program, element, budget),
             _ => Some(is_chosen),
+        }
+    }
+}
+
 /// Returns whether the value of an element has another type in expressions: blobs of clients, short
 /// floats, integers above the signed ones.
 fn is_unusual(element: &[u8]) -> bool {
@@ -446,13 +456,9 @@ fn is_unusual(element: &[u8]) -> bool {
     }
 }
 
-        }
-    }
-}
-
 /// Returns whether a condition holds for an element; `None` means unknown.
-fn holds(program: &Program, element: &Element<'_>) -> Option<bool> {
-    program.value_for(*element)?.as_bool()
+fn holds(program: &Program, element: &Element<'_>, budget: &Budget) -> Option<bool> {
+    program.value_for(*element, budget)?.as_bool()
 }
 
 /// Puts the head of a list or map before its items, which have been written from `start` on.

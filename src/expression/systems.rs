@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 
 use super::arguments::{CompileOperand, UncompiledOperands};
+use super::budget::Budget;
 use super::code::CALL_MODIFIES;
 use super::executor::{self, CallChange};
 use super::node::{CallNode, Node};
+use super::path::{PathSelection, select};
 use super::refusal::{ExpressionRefusal, refuse};
 use super::types::ExpType;
 use super::value::ExpValue;
-use crate::call::{CALL_BELOW, CALL_SELECT, CallSystem, Payload, Trust};
+use crate::call::{CALL_BELOW, CallError, CallSystem, Payload, Trust};
 use crate::value::msgpack::{Token, TokenReader, write_array_header, write_int};
 use crate::value::{CodecError, EncodePurpose, ParticleType, normalize_element};
 
@@ -40,6 +42,14 @@ pub(super) fn compile<'e>(
         return arguments.refuse(&format!("there is no system {number}"));
     };
     let call = arguments.element()?;
+    let payload = Payload::parse(call, Trust::Foreign);
+    let selection = payload
+        .and_then(|payload| executor::check(system, payload, modifies))
+        .or_else(|error| match error {
+            CallError::Parameter(why) => arguments.refuse(&why),
+            CallError::Argument(why) => arguments.refuse(&why.to_string()),
+            _ => arguments.refuse("its call is malformed"),
+        })?;
     // A modifying call keeps its arguments as received: its executor checks values before storing
     // them.
     let trust = if modifies {
@@ -47,9 +57,12 @@ pub(super) fn compile<'e>(
     } else {
         Trust::Normal
     };
-    let Template { head, tail, trust } =
-        Template::compile(compiler, call, trust, arguments.depth())
-            .or_else(|why| arguments.refuse(&why))?;
+    let Template { head, tail } = match selection {
+        // Its expressions see elements, not the record, so they are programs of their own.
+        Some(_) => Template::default(),
+        None => Template::compile(compiler, call, trust, arguments.depth())
+            .or_else(|why| arguments.refuse(&why))?,
+    };
     let on = arguments.any(compiler)?;
     if let Some(on) = on.kind
         && !system.takes(on)
@@ -61,6 +74,7 @@ pub(super) fn compile<'e>(
         system,
         modifies,
         trust,
+        selection,
         head,
         tail,
         on: on.node,
@@ -68,10 +82,10 @@ pub(super) fn compile<'e>(
 }
 
 /// An encoded call with gaps for arguments computed by expressions.
+#[derive(Default)]
 struct Template {
     head: Box<[u8]>,
     tail: Box<[(Node, Box<[u8]>)]>,
-    trust: Trust,
 }
 
 impl Template {
@@ -83,25 +97,10 @@ impl Template {
     ) -> Result<Self, ExpressionRefusal> {
         let mut head = Vec::with_capacity(call.len());
         let mut reader = TokenReader::new(call);
-        let (mut count, mut operation) = begin(&mut reader, &mut head)?;
-        if operation == CALL_SELECT {
-            // The selection's expressions are compiled when it runs: they see elements, not the
-            // record.
-            return Ok(Self {
-                head: call.into(),
-                tail: Box::default(),
-                trust: Trust::Foreign,
-            });
-        }
+        let (mut count, operation) = begin(&mut reader, &mut head)?;
         if operation == CALL_BELOW {
-            if count != 3 {
-                return refuse("a path of contexts and one call belong together");
-            }
             write_argument(reader.element().map_err(text)?, trust, &mut head)?;
-            (count, operation) = begin(&mut reader, &mut head)?;
-            if matches!(operation, CALL_SELECT | CALL_BELOW) {
-                return refuse("a path of contexts leads to a single call");
-            }
+            (count, _) = begin(&mut reader, &mut head)?;
         }
         let mut tail = Vec::new();
         let mut encoded = Vec::new();
@@ -125,7 +124,6 @@ impl Template {
         Ok(Self {
             head: head.into(),
             tail: tail.into(),
-            trust,
         })
     }
 }
@@ -169,7 +167,17 @@ pub(super) fn execute<'a>(
     node: &CallNode,
     call: Cow<'a, [u8]>,
     on: ExpValue<'a>,
+    budget: &Budget,
 ) -> Option<ExpValue<'a>> {
+    if let Some(selection) = &node.selection {
+        let ExpValue::Bytes(kind, bytes) = &on else {
+            return None;
+        };
+        return match select((kind.particle(), bytes), selection, budget).ok()? {
+            PathSelection::Reply(reply) => ExpValue::of_reply(reply),
+            PathSelection::Applied(kind, bytes) => ExpValue::of_stored(kind, Cow::Owned(bytes)),
+        };
+    }
     if node.modifies {
         return modify(node, &call, on);
     }

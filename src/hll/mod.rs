@@ -35,6 +35,15 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<(), CodecError> {
     Sketch::parse(bytes).map(drop)
 }
 
+/// Checks what shows without a sketch: the number of the operation and of its arguments.
+pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
+    if writes {
+        arguments::check(call, code::INIT..=code::FOLD, "modifies")
+    } else {
+        arguments::check(call, code::GET_COUNT..=code::MAY_CONTAIN, "reads")
+    }
+}
+
 /// The new sketch if the bin changes, and the result.
 type Modified = (Option<Vec<u8>>, CallReply<'static>);
 

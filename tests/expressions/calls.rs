@@ -6,7 +6,7 @@ use spikelet::expressions::*;
 use spikelet::operations::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign};
 use spikelet::operations::ctx;
 use spikelet::operations::hll::HllPolicy;
-use spikelet::{ListPolicy, ListReturnType, MapPolicy, MapReturnType, Value};
+use spikelet::{Expression, ListPolicy, ListReturnType, MapPolicy, MapReturnType, Value};
 
 // semantics.md#expressions-calls.
 
@@ -310,4 +310,75 @@ fn calls_that_modify_have_the_modified_value() {
         set.get(KEY).unwrap().unwrap().get("l"),
         Some(ints([1, 2, 3]))
     );
+}
+
+#[test]
+fn a_call_that_fits_no_value_is_refused_when_it_is_read() {
+    let call = |kind, system, call: &[u8], on: &[u8]| {
+        let bytes = [&[0x95, 127, kind, system][..], call, on].concat();
+        Expression::from_bytes(&bytes)
+            .map(drop)
+            .map_err(|error| error.result_code())
+    };
+    let list = [0x93, 81, 4, 0xa1, b'l'];
+    let blob = [0x93, 81, 6, 0xa1, b'b'];
+    let sketch = [0x93, 81, 9, 0xa1, b'h'];
+    assert_eq!(call(2, 0, &[0x91, 16], &list), Ok(()), "size");
+    assert_eq!(
+        call(2, 0, &[0x91, 14], &list),
+        Err(PARAMETER),
+        "no operation"
+    );
+    assert_eq!(
+        call(2, 0, &[0x92, 16, 1], &list),
+        Err(PARAMETER),
+        "an argument"
+    );
+    assert_eq!(
+        call(2, 0, &[0x91, 17], &list),
+        Err(PARAMETER),
+        "no argument"
+    );
+    assert_eq!(
+        call(4, 0x40, &[0x91, 16], &list),
+        Err(PARAMETER),
+        "a read that writes"
+    );
+    assert_eq!(
+        call(4, 0, &[0x91, 11], &list),
+        Err(PARAMETER),
+        "a write that reads"
+    );
+    let below = [0x93, 0xcc, 0xff, 0x92, 0x30, 0, 0x91, 16];
+    assert_eq!(call(2, 0, &below, &list), Err(PARAMETER), "no context");
+    assert_eq!(call(2, 1, &[0x93, 51, 0, 8], &blob), Ok(()), "count");
+    assert_eq!(
+        call(2, 1, &[0x93, 55, 0, 8], &blob),
+        Err(PARAMETER),
+        "no bit operation"
+    );
+    let six = [0x97, 51, 0, 8, 0, 0, 0, 0];
+    assert_eq!(call(2, 1, &six, &blob), Err(PARAMETER), "six arguments");
+    assert_eq!(call(2, 2, &[0x91, 50], &sketch), Ok(()), "estimate");
+    assert_eq!(
+        call(2, 2, &[0x91, 3], &sketch),
+        Err(PARAMETER),
+        "a write that reads"
+    );
+    // Selections by a path: of values; without levels; of an unknown kind; by a text.
+    assert_eq!(
+        call(4, 0, &[0x93, 0xcc, 0xfe, 0x92, 4, 0xc3, 1], &list),
+        Ok(())
+    );
+    let condition = [0x93, 0xcc, 0xfe, 0x92, 4, 0xa2, 3, b'a', 1];
+    for select in [
+        &[0x93, 0xcc, 0xfe, 0x90, 1][..],
+        &[0x93, 0xcc, 0xfe, 0x92, 4, 0xc3, 9],
+        &condition,
+    ] {
+        assert_eq!(call(4, 0, select, &list), Err(PARAMETER), "{select:?}");
+    }
+    // A write of a selection changes it.
+    let values = [0x93, 0xcc, 0xfe, 0x92, 4, 0xc3, 1];
+    assert_eq!(call(4, 0x40, &values, &list), Err(PARAMETER));
 }
