@@ -81,7 +81,7 @@ fn large_values_that_repeat_stop_at_the_size_of_a_collection() {
     }
 }
 
-/// A list of so many nil values, made by an expression of a few bytes.
+/// An expression of a few bytes that makes a list of nil values.
 fn nils(count: i64) -> Expression {
     exp::lists::insert(
         &ListPolicy::default(),
@@ -202,7 +202,7 @@ fn operations_together_make_little_more_than_a_record_can_hold() {
         other => panic!("{other}"),
     }
     assert_eq!(set.get("key").unwrap(), before);
-    // What is gone again does not count.
+    // Removed bins do not count.
     let resize_and_remove = |at| [resize(at), operations::delete_bin(&format!("b{at}"))];
     let removed: Vec<Operation> = (0..20).flat_map(resize_and_remove).collect();
     set.operate("key", &removed).unwrap();

@@ -33,7 +33,7 @@ use crate::value::ParticleType;
 /// refused before its memory is allocated.
 const MAX_BLOB_BYTES: u64 = 8 << 20;
 
-/// Checks what shows without a blob: the number of the operation, and that there is no path.
+/// Checks a call before there is a blob: the number of the operation, and that there is no path.
 pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
     arguments::check(call, writes)
 }

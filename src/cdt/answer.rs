@@ -489,7 +489,7 @@ fn all_ranks(view: &CollectionView<'_>) -> Result<Vec<u32>, CallError> {
     Ok(ranks)
 }
 
-/// Sorts segments by position, and joins neighbours and those that overlap.
+/// Sorts segments by position, and joins neighbouring and overlapping ones.
 fn sorted(segments: &[ItemSegment]) -> Vec<ItemSegment> {
     let mut segments = segments.to_vec();
     segments.sort_unstable_by_key(|segment| segment.at);

@@ -96,7 +96,7 @@ pub(crate) fn read<'a>(
     Ok(reply)
 }
 
-/// Checks what shows without a bin: the number of the operation and of its arguments, the path.
+/// Checks a call before there is a bin: the operation, the number of its arguments, and the path.
 pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
     UnreadCall::parse(call, writes)?;
     context::levels(call.path).map(drop)

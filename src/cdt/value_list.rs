@@ -83,7 +83,8 @@ fn holds_wildcard(value: &[u8]) -> bool {
         .any(|token| matches!(token, Token::Ext(EXT_SPECIAL, [0])))
 }
 
-/// Looks up every item among the sorted values, and compares it with those that hold a wildcard.
+/// Looks up every item among the sorted values, and compares it with each value that holds a
+/// wildcard.
 fn merged(
     view: &CollectionView<'_>,
     values: &[&[u8]],

@@ -7,10 +7,10 @@ use crate::value::MAX_NESTING;
 
 /// The most that an evaluation may cost, in bytes that its calls make: its memory is below it.
 const MAX_COST: usize = 16 * MAX_COLLECTION_BYTES;
-/// So many bytes that a call reads cost as much as one that it makes.
+/// The number of bytes read by calls that cost as much as one that they make.
 const READ_BYTES: usize = 8;
 
-/// What an evaluation may still cost.
+/// The cost that one evaluation has left.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<usize>,
@@ -28,7 +28,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Takes a cost; `None` if it is more than what is left, which is nothing then.
+    /// Takes a cost. `None` if the budget has less left; the budget is spent then.
     pub(super) fn spend(&self, cost: usize) -> Option<()> {
         let left = self.left.get().checked_sub(cost);
         self.left.set(left.unwrap_or(0));
@@ -40,7 +40,7 @@ impl Budget {
         self.spend(bytes / READ_BYTES)
     }
 
-    /// Walks along so many levels of a path over a list or map of so many bytes. Paths within the
+    /// Runs a walk along a path of `levels` over a list or map of `bytes`. Paths within the
     /// conditions of paths have together as many levels as values have.
     pub(super) fn walk(
         &self,

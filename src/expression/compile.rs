@@ -29,7 +29,7 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 pub(super) const MAX_DEPTH: u32 = 128;
 /// The most operations and literals, so that few bytes cannot become much memory.
 const MAX_NODES: u32 = 1 << 16;
-/// So many bytes of a literal cost as much as an operation.
+/// The number of bytes of a literal that cost as much as an operation.
 const LITERAL_BYTES: usize = 8;
 
 const fn typed(node: Node, kind: ExpType) -> Typed {

@@ -16,7 +16,7 @@ const NO_PATHS: CallError = CallError::Parameter(Cow::Borrowed(
     "a selection by a path: only lists and maps have paths",
 ));
 
-/// The most arguments that any operation takes: those that add to an integer in a blob.
+/// The most arguments that any operation takes: an addition to an integer in a blob.
 const MAX_ARGUMENTS: u32 = 5;
 
 /// The change that a call makes to a value.
@@ -86,8 +86,8 @@ pub(crate) fn modify<'a>(
     }
 }
 
-/// Checks what of a call shows without a value: the number of its operation, how many arguments it
-/// has, its path. Returns a selection, compiled.
+/// Checks a call before there is a value: the number of its operation and of its arguments, and its
+/// path. Returns a selection, compiled.
 pub(super) fn check(
     system: CallSystem,
     payload: Payload<'_>,

@@ -172,7 +172,7 @@ impl<'p> Translation<'p> {
         self.wraps = 0;
     }
 
-    /// Refuses a group inside the open ones and around, or inside, so many others.
+    /// Refuses a group inside the open ones and around `wraps` others.
     fn check_nesting(&self, wraps: usize) -> Translated<()> {
         if self.open.len() + wraps < MAX_NESTING as usize {
             Ok(())

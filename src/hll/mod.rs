@@ -35,7 +35,7 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<(), CodecError> {
     Sketch::parse(bytes).map(drop)
 }
 
-/// Checks what shows without a sketch: the number of the operation and of its arguments.
+/// Checks a call before there is a sketch: the operation, and that there is no path.
 pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
     if writes {
         arguments::check(call, code::INIT..=code::FOLD, "modifies")

@@ -70,8 +70,8 @@ impl<'a> Slots<'a> {
     /// takes its place.
     ///
     /// # Errors
-    /// [`Error::RecordTooBig`] if the bins are much longer than any record, whatever later changes
-    /// remove: otherwise each operation could add the longest possible bin.
+    /// [`Error::RecordTooBig`] if the bins are much longer than any record, even if later changes
+    /// remove some: otherwise each operation could add the longest possible bin.
     pub(super) fn apply(&mut self, name: BinName, change: SettledChange) -> Result<()> {
         let position = self.slots.iter().position(|slot| slot.name == name);
         match (change, position) {
