@@ -180,6 +180,28 @@ fn shards_are_merged_neither_without_that_policy_nor_where_size_would_split_them
     }
 }
 
+#[test]
+fn a_collection_beside_large_bins_does_not_go_back_into_their_record() {
+    let (store, clock) = store(|_| ());
+    let posts = store.set("posts").unwrap();
+    posts.put("post", [("text", "x".repeat(100_000))]).unwrap();
+    let likes = counter(&store, ShardPolicy::default().contention(true));
+    likes.add(1).unwrap();
+    likes.shards().activate(2).unwrap();
+    for _ in 0..200 {
+        likes.add(1).unwrap();
+        clock.advance_ms(1_000);
+    }
+    assert_eq!(shards(&likes), 1);
+    // With the text goes what was in the way.
+    posts.put("post", [("text", "x")]).unwrap();
+    for _ in 0..60 {
+        likes.add(1).unwrap();
+        clock.advance_ms(1_000);
+    }
+    assert_eq!(shards(&likes), 0);
+}
+
 /// Makes one add be refused, and so sharded.
 fn refused_add(set: &Set, likes: &ShardedCounter<Set>) {
     let locked = Barrier::new(2);

@@ -117,19 +117,28 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Reads the generation, size and element count of each companion of this route. `None`: it is
-    /// not there.
+    /// not there. One companion alone goes back into the root, beside its other bins: it has their
+    /// size, too.
     fn read_shards(&self, route: CompanionRoute) -> Result<Option<Vec<ShardReading>>> {
         let presence = [self.executor.collection.presence(self.bin())];
-        let operated = self.ask_each(companions(route), &presence);
+        let root = (route.shards == 1).then_some(RecordRef::Root);
+        let operated = self.ask_each(companions(route).chain(root), &presence);
         let reading = |operated: OperateResult| ShardReading {
             generation: operated.generation,
             record_bytes: operated.record_bytes,
             elements: self.executor.collection.elements(operated.value(0)),
         };
-        let readings = operated.into_iter();
-        readings
-            .map(|operated| Ok(if_there(operated)?.map(reading)))
-            .collect()
+        let readings = operated
+            .into_iter()
+            .map(|operated| Ok(if_there(operated)?.map(reading)));
+        let readings: Option<Vec<ShardReading>> = readings.collect::<Result<_>>()?;
+        Ok(readings.map(|mut readings| {
+            if let ([companion, root], 1) = (&mut readings[..], route.shards) {
+                companion.record_bytes += root.record_bytes;
+                readings.truncate(1);
+            }
+            readings
+        }))
     }
 
     /// Asks each of these records the same, in one batch.
