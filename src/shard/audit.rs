@@ -78,6 +78,9 @@ pub enum ShardStatus {
     Orphan,
     /// Of an earlier transition: a leftover as well.
     Stale,
+    /// Its root describes the collection in a form that is not understood here, as a later version
+    /// may write it. It must stay.
+    Unknown,
 }
 
 impl fmt::Display for ShardStatus {
@@ -86,6 +89,7 @@ impl fmt::Display for ShardStatus {
             Self::Current => "current",
             Self::Orphan => "orphan",
             Self::Stale => "stale",
+            Self::Unknown => "unknown",
         })
     }
 }
@@ -94,7 +98,8 @@ impl ShardedCollection {
     /// Companions that no route leads to.
     pub fn leftovers(&self) -> impl Iterator<Item = &ShardRecord> {
         let companions = self.companions.iter();
-        companions.filter(|companion| companion.status != ShardStatus::Current)
+        let is_leftover = |status| matches!(status, ShardStatus::Orphan | ShardStatus::Stale);
+        companions.filter(move |companion| is_leftover(companion.status))
     }
 }
 
@@ -162,16 +167,22 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
     // After the scan, which meets roots and companions in any order.
     let mut collections = Vec::new();
     for (key, root) in roots {
-        let mut taken = |bin: Option<String>| companions.remove(&(key.clone(), bin));
         match &root.description {
             Some(description) => collections.extend(description.entries().iter().map(|entry| {
                 let by_bin = description.keys(entry.bin).by_bin();
                 let bin = by_bin.then(|| entry.bin.as_str().to_owned());
-                let companions = taken(bin).unwrap_or_default();
+                let companions = companions.remove(&(key.clone(), bin)).unwrap_or_default();
                 judged(key.clone(), entry, &root, companions)
             })),
             None => {
-                let companions = taken(None).unwrap_or_default();
+                let of_root = companions.range((key.clone(), None)..);
+                let of_root = of_root.map(|(name, _)| name.clone());
+                let names: Vec<Name> = of_root.take_while(|(root, _)| *root == key).collect();
+                let found = names.iter().filter_map(|name| companions.remove(name));
+                let mut companions: Vec<ShardRecord> = found.flatten().collect();
+                for companion in &mut companions {
+                    companion.status = ShardStatus::Unknown;
+                }
                 let scheme = format!("not understood: {}", in_words(&root.subkeys));
                 collections.push(ShardedCollection {
                     root_bytes: root.bytes,
@@ -262,7 +273,9 @@ fn judged(
         // By time, a bucket without a write is not there.
         Form::Other(_) => {
             for companion in &mut collection.companions {
-                companion.status = if is_old(companion) {
+                companion.status = if entry.form.is_unknown() {
+                    ShardStatus::Unknown
+                } else if is_old(companion) {
                     ShardStatus::Stale
                 } else if companion.bucket.is_some() {
                     ShardStatus::Current

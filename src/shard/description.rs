@@ -167,7 +167,7 @@ impl Form {
     }
 
     /// Returns whether the form is neither by hash nor by time.
-    fn is_unknown(&self) -> bool {
+    pub(super) fn is_unknown(&self) -> bool {
         match (self, self.value()) {
             (Self::Hash(_), _) => false,
             (Self::Other(_), Value::List(items)) => items.first() != Some(&TIME_SHARDS.into()),

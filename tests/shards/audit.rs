@@ -1,7 +1,9 @@
 //! Reports of sharded collections.
 
-use spikelet::shard::{ShardState, ShardedCollection, sharded_collections};
-use spikelet::{Result, ShardedList, Store};
+use spikelet::shard::{
+    ShardRecord, ShardState, ShardStatus, ShardedCollection, sharded_collections,
+};
+use spikelet::{Result, ShardedList, Store, Value, WritePolicy, operations};
 
 use crate::watched::{Calls, Watched};
 
@@ -70,4 +72,34 @@ fn what_is_being_deleted_does_not_count_any_more() {
     let found = found(&store);
     assert_eq!((found.in_transition, found.elements), (true, 0));
     assert_eq!(found.companions.len(), 4);
+}
+
+#[test]
+fn companions_of_a_form_that_is_not_understood_are_no_leftovers() {
+    let later = |form: &str| Value::from(vec![form.into(), Value::Int(2), "swirling".into()]);
+    for (form, bins) in [
+        ("hash-shards", &["b"][..]),
+        ("ring", &["b"]),
+        ("hash-shards", &["b", "c"]),
+    ] {
+        let store = Store::in_memory().unwrap();
+        for bin in bins {
+            let list = ShardedList::new(&store, "x", "k", bin).unwrap();
+            list.add(1).unwrap();
+            list.shards().activate(2).unwrap();
+        }
+        let subkeys = match bins {
+            [_] => later(form),
+            bins => Value::Map(bins.iter().map(|bin| (*bin, later(form))).collect()),
+        };
+        let by_force = WritePolicy::default().override_shards(true);
+        let set = store.set("x").unwrap();
+        let later = [operations::put("subkeys", subkeys)];
+        set.operate_with(&by_force, "k", &later).unwrap();
+        let found = found(&store);
+        assert_eq!(found.companions.len(), 2 * bins.len(), "{found:?}");
+        assert_eq!(found.leftovers().count(), 0, "{found:?}");
+        let is_unknown = |one: &ShardRecord| one.status == ShardStatus::Unknown;
+        assert!(found.companions.iter().all(is_unknown), "{found:?}");
+    }
 }
