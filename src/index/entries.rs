@@ -268,7 +268,9 @@ impl ComponentReader {
         let mut forms = EntryList::default();
         self.values(record, facts, &mut |key, (kind, stored)| {
             let mut prefix = Vec::new();
-            if key.is_none_or(|(kind, stored)| key::write_stored(kind, stored, &mut prefix)) {
+            if key.is_none_or(|(kind, stored)| {
+                stored.len() <= value_bytes_max && key::write_stored(kind, stored, &mut prefix)
+            }) {
                 add_forms(
                     &self.component,
                     value_bytes_max,

@@ -96,6 +96,19 @@ fn entries_of_a_sharded_map_are_found_by_its_root() {
 }
 
 #[test]
+fn an_index_that_ignores_long_text_ignores_it_as_a_key_of_entries_too() {
+    let shoes = Store::in_memory().unwrap().set("shoes").unwrap();
+    let entries = IndexComponent::bin("prices").map_entries();
+    let by_price = IndexDefinition::new("by_price", [entries]).ignoring_longer_than(1_000);
+    shoes.create_index(by_price).unwrap();
+    let prices = Value::from([("k".repeat(17_000), 1), ("EUR".to_owned(), 1)]);
+    shoes.put("boot", [("prices", prices)]).unwrap();
+    let query = shoes.query("by_price").unwrap();
+    assert_eq!(keys(&query.clone().eq("EUR").eq(1)), ["boot".into()]);
+    assert_eq!(keys(&query.eq("k".repeat(17_000)).eq(1)), []);
+}
+
+#[test]
 fn entries_have_no_geometries_and_one_condition_more_than_components() {
     let shoes = Store::in_memory().unwrap().set("shoes").unwrap();
     let entries = || IndexComponent::bin("prices").map_entries();
