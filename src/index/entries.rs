@@ -234,17 +234,22 @@ impl EntryReader {
 }
 
 /// Returns whether an encoded expression reads a bin: it searches for the operation reading a bin's
-/// value, with a type, or a bin's type, followed by the name.
-fn expression_names(expression: &[u8], bin: &str) -> bool {
+/// value, with a type, or a bin's type, followed by the name in any form.
+fn expression_names(mut expression: &[u8], bin: &str) -> bool {
     const VALUE: u8 = 81;
     const TYPE: u8 = 82;
-    const SHORT_TEXT: u8 = 0xa0;
-    let name = [&[SHORT_TEXT | bin.len() as u8], bin.as_bytes()].concat();
-    let mut windows = expression.windows(name.len() + 2);
-    windows.any(|window| match window {
-        [VALUE, _, rest @ ..] | [_, TYPE, rest @ ..] => rest == name,
-        _ => false,
-    })
+    while let [operation, operands @ ..] = expression {
+        let mut tokens = TokenReader::new(operands);
+        let is_read = match *operation {
+            VALUE => tokens.token().is_ok(),
+            operation => operation == TYPE,
+        };
+        if is_read && tokens.token() == Ok(Token::Raw(bin.as_bytes())) {
+            return true;
+        }
+        expression = operands;
+    }
+    false
 }
 
 /// Refuses a key that is too long.

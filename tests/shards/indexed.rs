@@ -13,8 +13,8 @@ use spikelet::query::{BackgroundPolicy, IndexComponent, IndexDefinition, IndexTy
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::storage::ManualClock;
 use spikelet::{
-    DEFAULT_NAMESPACE, Error, Expiration, Key, Set, ShardedCounter, ShardedList, ShardedMap, Store,
-    TimeShards, Value, WritePolicy, bins,
+    DEFAULT_NAMESPACE, Error, Expiration, Expression, Key, Set, ShardedCounter, ShardedList,
+    ShardedMap, Store, TimeShards, Value, WritePolicy, bins,
 };
 
 use crate::common::{by_force, give_turns};
@@ -272,7 +272,15 @@ fn queries_miss_nothing_while_shards_come_and_go() {
 
 #[test]
 fn an_index_that_cannot_hold_shards_refuses_them_and_is_refused_beside_them() {
+    let whole = eq(list_bin("tags"), val(Value::List(vec![].into())));
+    // Clients may write the name with a longer head, and the type as well.
+    let mut encoded = whole.to_bytes().unwrap();
+    let name = encoded.windows(5).position(|name| name == b"\xa4tags");
+    let name = name.unwrap();
+    encoded.splice(name - 1..=name, [0xcc, encoded[name - 1], 0xd9, 4]);
+    let longer = Expression::from_bytes(&encoded).unwrap();
     let refusals = [
+        IndexDefinition::new("longer", [IndexComponent::expression(longer)]),
         IndexDefinition::new(
             "both",
             [IndexComponent::bin("tags").elements(), "name".into()],
@@ -282,13 +290,7 @@ fn an_index_that_cannot_hold_shards_refuses_them_and_is_refused_beside_them() {
             "first",
             [IndexComponent::bin("tags").at([ctx::list_index(0)])],
         ),
-        IndexDefinition::new(
-            "whole",
-            [IndexComponent::expression(eq(
-                list_bin("tags"),
-                val(Value::List(vec![].into())),
-            ))],
-        ),
+        IndexDefinition::new("whole", [IndexComponent::expression(whole)]),
     ];
     for definition in refusals {
         let store = Store::in_memory().unwrap();
