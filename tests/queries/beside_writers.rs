@@ -14,6 +14,9 @@ use crate::namespace;
 /// Records below this are left alone by writers that move the others to and fro.
 const RESTING: i64 = 100;
 
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Runs `readers` while two threads move records between groups, and create and delete some.
 fn beside_writers(store: &Store, readers: impl FnOnce()) {
     let things = store.set("things").unwrap();
@@ -170,7 +173,7 @@ fn an_index_that_another_call_builds_is_waited_for() {
             });
             builds.unwrap()
         });
-        let (build, created) = (builds.wait(), has_ended.recv().unwrap());
+        let (build, created) = (builds.wait(), has_ended.recv_timeout(PATIENCE).unwrap());
         if is_unique {
             assert!(matches!(build, Err(Error::NotUnique { .. })), "{build:?}");
             assert!(
@@ -194,17 +197,18 @@ fn an_index_that_another_call_has_given_up_is_built_anew() {
     let store = filled();
     let things = store.set("things").unwrap();
     let by_group = || IndexDefinition::new("by_group", ["group"]);
+    let (ended, has_ended) = channel();
     std::thread::scope(|scope| {
-        let created = things.update(0, |_| {
+        let canceled = things.update(0, |_| {
             let build = things.build_index(by_group())?;
             // Not its own build: it leaves that alone.
             things.build_index(by_group())?.cancel()?;
-            let created = scope.spawn(|| things.create_index(by_group()));
-            std::thread::yield_now();
-            build.cancel()?;
-            Ok(created)
+            scope.spawn(|| ended.send(things.create_index(by_group())).unwrap());
+            assert!(has_ended.recv_timeout(Duration::from_millis(50)).is_err());
+            build.cancel()
         });
-        created.unwrap().join().unwrap().unwrap();
+        canceled.unwrap();
+        has_ended.recv_timeout(PATIENCE).unwrap().unwrap();
     });
     assert_complete(&store);
 }

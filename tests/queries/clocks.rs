@@ -300,6 +300,7 @@ fn a_busy_unique_key_names_the_record_that_another_writer_has() {
 
 #[test]
 fn a_transaction_is_run_again_while_another_writer_has_its_unique_key() {
+    const PATIENCE: Duration = Duration::from_secs(60);
     let clock = Arc::new(ManualClock::at(1_000_000));
     let store = store_by(clock.clone());
     let set = store.set("users").unwrap();
@@ -313,11 +314,11 @@ fn a_transaction_is_run_again_while_another_writer_has_its_unique_key() {
         let mut holder = Some(scope.spawn(move || {
             users.update("eve", |_| {
                 held.send(()).unwrap();
-                is_done.recv().unwrap();
+                is_done.recv_timeout(PATIENCE).unwrap();
                 Ok(())
             })
         }));
-        is_held.recv().unwrap();
+        is_held.recv_timeout(PATIENCE).unwrap();
         let mut attempts = 0;
         let written = store.transaction(|tx| {
             attempts += 1;
