@@ -27,6 +27,9 @@ const DRAINED_BYTES_MAX: usize = 64 << 10;
 /// How long it is read.
 const DRAIN: Duration = Duration::from_millis(200);
 
+/// A header that a browser does not send for a page of another site.
+pub(crate) const PROGRAM_HEADER: &str = "X-Spikelet";
+
 /// What a client asks for.
 #[derive(Debug)]
 #[cfg_attr(
@@ -41,6 +44,8 @@ pub(crate) struct HttpRequest<'a> {
     pub(crate) accept: &'a str,
     /// The header `Authorization`, empty if there is none.
     pub(crate) authorization: &'a str,
+    /// Whether there is a header [`PROGRAM_HEADER`].
+    pub(crate) is_of_program: bool,
 }
 
 /// An answer.
@@ -252,6 +257,7 @@ fn is_this_machine(host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
     };
+    let mut is_of_program = false;
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case("localhost") || is_loopback(bare)
 }
@@ -268,6 +274,7 @@ fn write_by(
             return Err(ErrorKind::TimedOut.into());
         }
         // An encrypted stream may read to write.
+        is_of_program |= name.eq_ignore_ascii_case(PROGRAM_HEADER);
         socket.set_read_timeout(Some(left))?;
         socket.set_write_timeout(Some(left))
     };
@@ -282,6 +289,7 @@ fn write_by(
     }
     limit()?;
     stream.end()
+        is_of_program,
 }
 
 /// Reads the rest from a refused client, for a moment.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::answers::{json, query_pairs};
 use super::sampler::unix_ms;
 use crate::changes::{Change, ChangeKind, ChangeOptions, Changes, Delivery, Start};
-use crate::http::Response;
+use crate::http::{HttpRequest, PROGRAM_HEADER, Response};
 use crate::storage::SetUsage;
 use crate::{Error, Key, Namespace, Result, Store};
 
@@ -147,15 +147,20 @@ impl ChangesQuery {
     }
 }
 
-/// Answers a request with this query: `namespace`, any number of `set`, `after`, `most`; and `hold`
-/// and `release`, if subscriptions may be made.
-pub(super) fn answer(store: &Store, query: &str, may_subscribe: bool) -> Response {
-    let read = ChangesQuery::parse(query).and_then(|query| {
+/// Answers a request by its query: `namespace`, any number of `set`, `after`, `most`; and `hold` and
+/// `release`, if subscriptions may be made.
+pub(super) fn answer(store: &Store, request: &HttpRequest<'_>, may_subscribe: bool) -> Response {
+    let read = ChangesQuery::parse(request.query).and_then(|query| {
         let subscribes = query.hold.is_some() || query.release.is_some();
         if subscribes && !may_subscribe {
             return Err(Error::parameter(
                 "this monitor keeps no changes for others: MonitorBuilder::serve_records has it do so, or `spikelet serve --monitor-records`",
             ));
+        }
+        if subscribes && !request.is_of_program {
+            return Err(Error::parameter(format!(
+                "hold and release need a header {PROGRAM_HEADER}, which a page of another site cannot send"
+            )));
         }
         read(store, &query)
     });

@@ -281,7 +281,7 @@ fn answer(shared: &ListenerShared, request: &HttpRequest<'_>) -> Response {
             let text = metrics::render(&shared.store, &latest, form);
             Response::ok(form.content_type(), text)
         }
-        "/changes.json" => changes::answer(&shared.store, request.query, shared.serves_records),
+        "/changes.json" => changes::answer(&shared.store, request, shared.serves_records),
         #[cfg(feature = "backup")]
         "/records.asb" if shared.serves_records => records::answer(&shared.store, request.query),
         "/records.asb" => Response::refused(

@@ -18,7 +18,7 @@
 //! | `/` | a page that shows hot records, shards and transitions as they happen |
 //! | `/hot.json` | what the page and `spikelet top` show: a [`StoreSnapshot`] |
 //! | `/metrics` | metrics for Prometheus, the hottest records among them; as OpenMetrics for a client that accepts it |
-//! | `/changes.json` | changes of sets that keep them, which `spikelet changes` shows: a [`ChangesSnapshot`]. Queries: `namespace`, `set` (any number), `after` (a position), `most` (1,000); with [`MonitorBuilder::serve_records`] `hold` (a subscription of this name keeps the changes behind `after`, or from now on) and `release` |
+//! | `/changes.json` | changes of sets that keep them, which `spikelet changes` shows: a [`ChangesSnapshot`]. Queries: `namespace`, `set` (any number), `after` (a position), `most` (1,000); with [`MonitorBuilder::serve_records`] `hold` (a subscription of this name keeps the changes behind `after`, or from now on) and `release`, both with a header `X-Spikelet` of any value |
 //! | `/records.asb` | records as the text of a backup, if [`MonitorBuilder::serve_records`] allows it: all of a piece (`from`; a header `X-Next` names the beginning of the next one), or some by digest (`digest`, up to 100) |
 //!
 //! It answers GET only and changes nothing, but for the subscriptions of `hold` and `release`. Once
@@ -28,7 +28,7 @@
 //! them: it listens on this machine only, unless the builder says otherwise; elsewhere, use
 //! [`MonitorBuilder::logins`], and `MonitorBuilder::tls` (feature `tls`). On this machine, requests
 //! under a name that is not its own are refused, so that no page of a foreign site reads it through
-//! a browser.
+//! a browser; nor can such a page send the header that `hold` and `release` need.
 
 // * `snapshot`: the answers as plain data. `sampler`: takes snapshots, and rates from two of them.
 // * `metrics`: a snapshot as Prometheus' text. `changes`: kept changes, piece by piece. `records`:

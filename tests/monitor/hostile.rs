@@ -111,3 +111,30 @@ fn many_clients_at_once_are_all_answered() {
         }
     });
 }
+
+#[cfg(feature = "backup")]
+#[test]
+fn a_page_of_another_site_neither_holds_nor_releases_changes() {
+    let store = store();
+    let changes = store.namespace("test").unwrap().changes();
+    changes.enable("feed").unwrap();
+    store.set("feed").unwrap().put(1, [("a", 1)]).unwrap();
+    let builder = spikelet::monitor::Monitor::builder(&store).serve_records(true);
+    let monitor = builder.listen("127.0.0.1:0").unwrap().start().unwrap();
+    let addr = monitor.addr();
+    let ask = |query: &str, header: &str| {
+        let request =
+            format!("GET /changes.json?{query}=mover HTTP/1.1\r\nHost: {addr}\r\n{header}\r\n");
+        send(addr, request.as_bytes())
+    };
+    for (query, header, expected, held) in [
+        ("hold", "", "400 Bad Request", 0),
+        ("hold", "X-Spikelet: 1\r\n", "200 OK", 1),
+        ("release", "", "400 Bad Request", 1),
+        ("release", "X-Spikelet: 1\r\n", "200 OK", 0),
+    ] {
+        let answer = ask(query, header);
+        assert_eq!(status(&answer), expected, "{query} {header}: {answer}");
+        assert_eq!(changes.subscriptions().len(), held, "{query} {header}");
+    }
+}

@@ -164,7 +164,7 @@ impl MonitorAddress {
         stream.set_write_timeout(Some(PATIENCE))?;
         write!(
             stream,
-            "GET {target} HTTP/1.1\r\nHost: {self}\r\n{}Connection: close\r\n\r\n",
+            "GET {target} HTTP/1.1\r\nHost: {self}\r\nX-Spikelet: 1\r\n{}Connection: close\r\n\r\n",
             login()
         )?;
         let mut answer = Vec::new();
