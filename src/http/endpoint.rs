@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Channel, HttpRequest, Response, serve};
+use super::{Channel, HttpRequest, Response, TimedSocket, serve};
 #[cfg(feature = "tls")]
 use crate::TlsIdentity;
 use crate::{Error, Result};
@@ -176,14 +176,15 @@ impl EndpointShared {
                 *place = stream.try_clone().ok();
             }
             drop(state);
-            let mut channel: Box<dyn Channel + '_> = Box::new(&stream);
+            let socket = TimedSocket::new(&stream);
+            let mut channel: Box<dyn Channel + '_> = Box::new(socket);
             #[cfg(feature = "tls")]
             if let Some(tls) = self.tls.clone() {
                 let Ok(tls) = rustls::ServerConnection::new(tls) else {
                     self.note_end(number);
                     continue;
                 };
-                channel = Box::new(rustls::StreamOwned::new(tls, &stream));
+                channel = Box::new(rustls::StreamOwned::new(tls, socket));
             }
             let answer = |request: &HttpRequest<'_>| answer(request, peer.ip());
             // A client that hangs or goes away is not waited for.

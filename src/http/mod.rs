@@ -17,8 +17,8 @@ const HEAD_BYTES_MAX: usize = 8 << 10;
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(2);
 
-/// How long a request may take in all.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client may take for its answer, once that is ready.
+const ACCEPTANCE: Duration = Duration::from_secs(5);
 
 /// How much is read of what a client sends beyond its request, so that it gets the answer and not a
 /// reset.
@@ -97,9 +97,9 @@ fn serve(
     local_only: bool,
     answer: impl FnOnce(&HttpRequest<'_>) -> Response,
 ) -> io::Result<()> {
-    let began = Instant::now();
     let mut received = Vec::new();
-    let (response, is_read) = match read_head(stream, socket, &mut received, began + ARRIVAL) {
+    stream.set_deadline(Instant::now() + ARRIVAL);
+    let (response, is_read) = match read_head(stream, &mut received) {
         Ok(true) => match parse(&received, local_only) {
             Ok(request) => (answer(&request), true),
             Err(refused) => (refused, false),
@@ -119,7 +119,9 @@ fn serve(
         response.headers,
     );
     let answer = [head.as_bytes(), &response.body].concat();
-    write_by(stream, socket, &answer, began + PATIENCE)?;
+    stream.set_deadline(Instant::now() + ACCEPTANCE);
+    stream.write_all(&answer)?;
+    stream.end()?;
     socket.shutdown(std::net::Shutdown::Write)?;
     if !is_read {
         drain(socket);
@@ -129,18 +131,71 @@ fn serve(
 
 /// The stream of a connection: plain, or encrypted.
 trait Channel: Read + Write {
-    /// Sends the end of an encrypted stream, within the limits of the socket.
+    /// Has all further calls end by this time, however many pieces they read or write.
+    fn set_deadline(&mut self, deadline: Instant);
+
+    /// Sends the end of an encrypted stream.
     fn end(&mut self) -> io::Result<()>;
 }
 
-impl Channel for &TcpStream {
+/// A socket whose calls end at a deadline.
+#[derive(Clone, Copy)]
+struct TimedSocket<'s> {
+    socket: &'s TcpStream,
+    deadline: Instant,
+}
+
+impl<'s> TimedSocket<'s> {
+    fn new(socket: &'s TcpStream) -> Self {
+        Self {
+            socket,
+            deadline: Instant::now(),
+        }
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(left)
+    }
+}
+
+impl Read for TimedSocket<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.left()?))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for TimedSocket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.left()?))?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Channel for TimedSocket<'_> {
+    fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
     fn end(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 #[cfg(feature = "tls")]
-impl Channel for rustls::StreamOwned<rustls::ServerConnection, &TcpStream> {
+impl Channel for rustls::StreamOwned<rustls::ServerConnection, TimedSocket<'_>> {
+    fn set_deadline(&mut self, deadline: Instant) {
+        self.sock.deadline = deadline;
+    }
+
     fn end(&mut self) -> io::Result<()> {
         self.conn.send_close_notify();
         self.flush()
@@ -148,24 +203,17 @@ impl Channel for rustls::StreamOwned<rustls::ServerConnection, &TcpStream> {
 }
 
 /// Reads up to the end of the head. False: the client has closed the connection before.
-fn read_head(
-    stream: &mut dyn Channel,
-    socket: &TcpStream,
-    head: &mut Vec<u8>,
-    deadline: Instant,
-) -> Result<bool, Response> {
+fn read_head(stream: &mut dyn Channel, head: &mut Vec<u8>) -> Result<bool, Response> {
     let mut chunk = [0; 1024];
     loop {
-        let late = || Response::refused("408 Request Timeout", "the request took too long");
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
-            return Err(late());
-        }
         let read = match stream.read(&mut chunk) {
             Ok(0) => return Ok(false),
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) if is_timeout(&error) => return Err(late()),
+            Err(error) if is_timeout(&error) => {
+                let why = "the request took too long";
+                return Err(Response::refused("408 Request Timeout", why));
+            }
             Err(_) => return Ok(false),
         };
         // The end may span two chunks.
@@ -209,6 +257,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<HttpRequest<'_>, Response> {
         });
     }
     let (mut host, mut accept, mut authorization) = (None, "", "");
+    let mut is_of_program = false;
     for line in lines {
         let (name, value) = line
             .split_once(':')
@@ -225,6 +274,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<HttpRequest<'_>, Response> {
         if name.eq_ignore_ascii_case("authorization") {
             authorization = value.trim();
         }
+        is_of_program |= name.eq_ignore_ascii_case(PROGRAM_HEADER);
     }
     if version == "HTTP/1.1" && host.is_none() {
         return Err(malformed("no host is named"));
@@ -239,6 +289,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<HttpRequest<'_>, Response> {
         query,
         accept,
         authorization,
+        is_of_program,
     })
 }
 
@@ -257,51 +308,17 @@ fn is_this_machine(host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
     };
-    let mut is_of_program = false;
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case("localhost") || is_loopback(bare)
 }
 
-fn write_by(
-    stream: &mut dyn Channel,
-    socket: &TcpStream,
-    mut bytes: &[u8],
-    deadline: Instant,
-) -> io::Result<()> {
-    let limit = || {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        // An encrypted stream may read to write.
-        is_of_program |= name.eq_ignore_ascii_case(PROGRAM_HEADER);
-        socket.set_read_timeout(Some(left))?;
-        socket.set_write_timeout(Some(left))
-    };
-    while !bytes.is_empty() {
-        limit()?;
-        match stream.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    limit()?;
-    stream.end()
-        is_of_program,
-}
-
 /// Reads the rest from a refused client, for a moment.
-fn drain(mut stream: &TcpStream) {
-    let deadline = Instant::now() + DRAIN;
+fn drain(socket: &TcpStream) {
+    let mut stream = TimedSocket::new(socket);
+    stream.set_deadline(Instant::now() + DRAIN);
     let mut chunk = [0; 4096];
     let mut drained = 0;
     while drained < DRAINED_BYTES_MAX {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
-            return;
-        }
         match stream.read(&mut chunk) {
             Ok(0) | Err(_) => return,
             Ok(read) => drained += read,
@@ -352,5 +369,52 @@ mod tests {
         let bytes = parse(b"GET /\xff HTTP/1.1", false).unwrap_err();
         assert!(bytes.status.starts_with("400"));
         assert!(parse(b"GET / HTTP/1.1\r\nHost: store.example", false).is_ok());
+    }
+
+    /// A channel that has received a request, and notes its deadlines.
+    struct Noted(io::Cursor<&'static [u8]>, Vec<Instant>);
+
+    impl Read for Noted {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Write for Noted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Channel for Noted {
+        fn set_deadline(&mut self, deadline: Instant) {
+            self.1.push(deadline);
+        }
+
+        fn end(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_answer_that_takes_long_to_make_has_all_the_time_to_be_sent() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let request = io::Cursor::new(&b"GET / HTTP/1.0\r\n\r\n"[..]);
+        let mut stream = Noted(request, Vec::new());
+        let mut answered = None;
+        serve(&mut stream, &socket, false, |_| {
+            answered = Some(Instant::now());
+            Response::ok("text/plain", "it")
+        })
+        .unwrap();
+        let [_, until] = stream.1[..] else {
+            panic!("{:?}", stream.1);
+        };
+        assert!(until >= answered.unwrap() + ACCEPTANCE);
     }
 }

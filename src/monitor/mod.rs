@@ -24,8 +24,8 @@
 //! It answers GET only and changes nothing, but for the subscriptions of `hold` and `release`. Once
 //! a second it looks at the hottest records (20 unless [`MonitorBuilder::hot_records`] says
 //! otherwise) by their digests: no set is scanned. Four threads answer, each one request at a time;
-//! a request has 2 s to arrive, in 8 KiB, and 5 s in all. Its answers have keys in
-//! them: it listens on this machine only, unless the builder says otherwise; elsewhere, use
+//! a request has 2 s to arrive, in 8 KiB, and a client 5 s to take the answer. Its answers have keys
+//! in them: it listens on this machine only, unless the builder says otherwise; elsewhere, use
 //! [`MonitorBuilder::logins`], and `MonitorBuilder::tls` (feature `tls`). On this machine, requests
 //! under a name that is not its own are refused, so that no page of a foreign site reads it through
 //! a browser; nor can such a page send the header that `hold` and `release` need.

@@ -1,7 +1,11 @@
 //! Clients that mean no good, or do not know better.
 
+#[cfg(feature = "tls")]
+use std::io::ErrorKind;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+#[cfg(feature = "tls")]
+use std::time::{Duration, Instant};
 
 use super::{get, monitor, send, store};
 
@@ -136,5 +140,34 @@ fn a_page_of_another_site_neither_holds_nor_releases_changes() {
         let answer = ask(query, header);
         assert_eq!(status(&answer), expected, "{query} {header}: {answer}");
         assert_eq!(changes.subscriptions().len(), held, "{query} {header}");
+    }
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn a_handshake_in_single_bytes_is_ended_in_time() {
+    /// How long the server may take to end it. It promises 2 s.
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/tls");
+    let identity =
+        spikelet::TlsIdentity::new(format!("{files}/server.pem"), format!("{files}/server.key"));
+    let store = store();
+    let builder = spikelet::monitor::Monitor::builder(&store).tls(identity);
+    let monitor = builder.listen("127.0.0.1:0").unwrap().start().unwrap();
+    let mut stream = TcpStream::connect(monitor.addr()).unwrap();
+    let between = Duration::from_millis(200);
+    stream.set_read_timeout(Some(between)).unwrap();
+    // The head of a record with a greeting of 4 KiB, of which nothing but zeros comes.
+    stream
+        .write_all(&[0x16, 3, 1, 0x10, 0, 1, 0, 0x0f, 0xfc])
+        .unwrap();
+    let until = Instant::now() + PATIENCE;
+    while stream.write_all(&[0]).is_ok() {
+        match stream.read(&mut [0; 64]) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Ok(1..) => {}
+            Ok(0) | Err(_) => return,
+        }
+        assert!(Instant::now() < until, "it is still read");
     }
 }
