@@ -4,9 +4,12 @@ use aerospike::{ListReturnType, MapReturnType, Value as Theirs};
 
 use super::value;
 use crate::call::{CallArguments as Encoded, CallError};
+use crate::value::CodecError;
+use crate::value::msgpack::{Token, TokenReader};
 use crate::{Error, Result, Value};
 
-/// The arguments of a call, by position.
+/// The arguments of a call, by position. One with an integer above `i64::MAX` in it is here as that
+/// integer alone: decoded, it would be a negative one.
 #[derive(Debug)]
 pub(super) struct PositionalArguments {
     values: Vec<Value>,
@@ -17,7 +20,12 @@ impl PositionalArguments {
         let mut values = Vec::with_capacity(encoded.left() as usize);
         while encoded.left() > 0 {
             let mut bytes = encoded.element()?;
-            values.push(Value::decode_front(&mut bytes).map_err(CallError::Argument)?);
+            let value = match integer_above_max(bytes) {
+                Ok(Some(integer)) => Ok(Value::BigInt(integer)),
+                Ok(None) => Value::decode_front(&mut bytes),
+                Err(error) => Err(error),
+            };
+            values.push(value.map_err(CallError::Argument)?);
         }
         Ok(Self { values })
     }
@@ -36,10 +44,9 @@ impl PositionalArguments {
     pub(super) fn int(&self, position: usize) -> Result<i64> {
         match self.at(position)? {
             Value::Int(value) => Ok(*value),
+            Value::BigInt(value) => Ok(value.cast_signed()),
             Value::Bool(value) => Ok(i64::from(*value)),
-            other => Err(Error::parameter(format!(
-                "argument {position} of a call is {other:?}, not an integer"
-            ))),
+            other => Err(not(position, other, "an integer")),
         }
     }
 
@@ -79,19 +86,35 @@ impl PositionalArguments {
     pub(super) fn values(&self, position: usize) -> Result<Vec<Theirs>> {
         match self.at(position)? {
             Value::List(list) => value::elements(list),
-            other => Err(Error::parameter(format!(
-                "argument {position} of a call is {other:?}, not a list"
-            ))),
+            other => Err(not(position, other, "a list")),
         }
     }
 
     pub(super) fn entries(&self, position: usize) -> Result<aerospike::IndexMap<Theirs, Theirs>> {
         match self.at(position)? {
             Value::Map(map) => value::entries(map),
-            other => Err(Error::parameter(format!(
-                "argument {position} of a call is {other:?}, not a map"
-            ))),
+            other => Err(not(position, other, "a map")),
         }
+    }
+}
+
+/// Returns the first integer above `i64::MAX` in an encoded value, at any depth.
+pub(super) fn integer_above_max(bytes: &[u8]) -> std::result::Result<Option<u64>, CodecError> {
+    let mut tokens = TokenReader::new(bytes);
+    while !tokens.rest().is_empty() {
+        if let Token::BigInt(integer) = tokens.token()? {
+            return Ok(Some(integer));
+        }
+    }
+    Ok(None)
+}
+
+fn not(position: usize, value: &Value, kind: &str) -> Error {
+    match value {
+        Value::BigInt(_) => value::above_max(),
+        _ => Error::parameter(format!(
+            "argument {position} of a call is {value:?}, not {kind}"
+        )),
     }
 }
 

@@ -46,9 +46,10 @@
 //! [`Error::Parameter`](crate::Error::Parameter) before anything is sent: ordered lists, and maps
 //! that are ordered by value, *inside* other lists and maps (whole bins keep their order);
 //! increments of list elements by floats, or by other amounts than 1 with flags; intervals that end
-//! at nil; [`may_contain`](crate::operations::hll::may_contain) of a sketch. The client also
-//! forgets the order of lists that it reads: they come back as unordered ones, with their elements
-//! as the server keeps them.
+//! at nil; integers above `i64::MAX` to look up;
+//! [`may_contain`](crate::operations::hll::may_contain) of a sketch. The client also forgets the
+//! order of lists that it reads: they come back as unordered ones, with their elements as the server
+//! keeps them.
 
 mod arguments;
 mod async_set;

@@ -15,7 +15,7 @@ use aerospike::operations::path::{ModifyFlag, SelectFlag, modify_by_path, select
 use aerospike::operations::{self as theirs, Operation as Theirs};
 use aerospike::{Bin, expressions};
 
-use super::arguments::PositionalArguments;
+use super::arguments::{PositionalArguments, integer_above_max};
 use super::{bits, lists, maps, sketches, value};
 use crate::call::{CallError, CallSystem, Path, PathCall, Payload, Trust};
 use crate::operation::{JoinEnd, OperationAction};
@@ -131,11 +131,14 @@ fn contexts(bin: &str, mut path: Path<'_>) -> Result<Vec<CdtContext>> {
     Ok(contexts)
 }
 
-fn context(kind: i64, value: &[u8]) -> Result<CdtContext> {
-    let mut pair = Vec::with_capacity(value.len() + 4);
+fn context(kind: i64, encoded: &[u8]) -> Result<CdtContext> {
+    if matches!(integer_above_max(encoded), Ok(Some(_))) {
+        return Err(value::above_max());
+    }
+    let mut pair = Vec::with_capacity(encoded.len() + 4);
     crate::value::msgpack::write_array_header(&mut pair, 2);
     crate::value::msgpack::write_int(&mut pair, kind);
-    pair.extend_from_slice(value);
+    pair.extend_from_slice(encoded);
     let refused = || {
         Error::parameter(format!(
             "a context of kind {kind:#x} cannot be sent to a cluster: the client for it has no form for its value"

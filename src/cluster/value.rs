@@ -12,13 +12,17 @@ fn not_carried(what: &str) -> Error {
     ))
 }
 
+pub(super) fn above_max() -> Error {
+    not_carried("an integer above i64::MAX")
+}
+
 /// A value inside a call, or a whole bin other than a list or map.
 pub(super) fn element(value: &Value) -> Result<Theirs> {
     Ok(match value {
         Value::Nil => Theirs::Nil,
         Value::Bool(value) => Theirs::Bool(*value),
         Value::Int(value) => Theirs::Int(*value),
-        Value::BigInt(_) => return Err(not_carried("an integer above i64::MAX")),
+        Value::BigInt(_) => return Err(above_max()),
         Value::Float(value) => Theirs::Float(FloatValue::F64(value.to_bits())),
         Value::String(text) => Theirs::String(text.clone()),
         Value::Blob(bytes) => Theirs::Blob(bytes.clone()),

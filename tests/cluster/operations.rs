@@ -467,6 +467,34 @@ fn what_the_client_cannot_carry_is_refused_before_it_is_sent() {
             "ends at nil",
         ),
         (
+            lists::remove_by_value("b", u64::MAX, L::Count),
+            "above i64::MAX",
+        ),
+        (
+            lists::remove_by_value_range("b", Some(u64::MAX.into()), None, L::Count),
+            "above i64::MAX",
+        ),
+        (
+            lists::get_by_value_range("b", None, Some(u64::MAX.into()), L::Values),
+            "above i64::MAX",
+        ),
+        (
+            lists::get_by_value_list("b", vec![1.into(), u64::MAX.into()], L::Values),
+            "above i64::MAX",
+        ),
+        (
+            lists::get_by_value("b", vec![Value::from(u64::MAX)], L::Values),
+            "above i64::MAX",
+        ),
+        (
+            maps::remove_by_key("b", u64::MAX, M::Count),
+            "above i64::MAX",
+        ),
+        (
+            lists::size("b").in_context([ctx::list_value(u64::MAX)]),
+            "above i64::MAX",
+        ),
+        (
             hll::may_contain("b", ints(&[1])),
             "operation 56 on sketches",
         ),
