@@ -54,7 +54,8 @@ pub(crate) struct CompanionDescription {
     pub(crate) root: String,
     /// The bin of the collection; `None`: only the root names it.
     pub(crate) bin: Option<String>,
-    /// Over how many records it is sharded; of time shards, in each bucket.
+    /// Over how many records it is sharded; of time shards, in each bucket. 0: it is a page of a
+    /// directory of buckets, and holds no elements.
     pub(crate) shards: u64,
     /// Whether it is one of several buckets of time.
     pub(crate) in_bucket: bool,

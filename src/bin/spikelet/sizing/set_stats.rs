@@ -242,8 +242,11 @@ impl SetStats {
         }
     }
 
-    /// Counts a companion with its collection.
+    /// Counts a companion with its collection. A page of a directory of buckets is none.
     fn take_companion(&mut self, companion: &CompanionDescription, record: &RecordMeasure) {
+        if companion.shards == 0 {
+            return;
+        }
         let name = (companion.root.clone(), companion.bin.clone());
         let collection = self.sharded.entry(name).or_default();
         collection.shards = collection.shards.max(companion.shards);

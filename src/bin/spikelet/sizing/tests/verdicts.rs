@@ -1,13 +1,14 @@
 //! The rules that decide about a set, and the remedies.
 
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use spikelet::operations::lists;
-use spikelet::shard::ShardPolicy;
+use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::value::Map;
 use spikelet::{
-    ListOrder, ListPolicy, ListWriteFlags, MapOrder, NamespaceConfig, ShardedList, Store, Value,
-    WritePolicy,
+    ListOrder, ListPolicy, ListWriteFlags, MapOrder, NamespaceConfig, ShardedList, Store,
+    TimeShards, Value, WritePolicy,
 };
 use tempfile::TempDir;
 
@@ -295,6 +296,32 @@ fn shards_that_have_grown_too_large_ask_for_more() {
         (401, 2)
     );
     assert!(found.sharded[0].stats.bytes > 400_000);
+}
+
+#[test]
+fn time_shards_are_counted_without_their_directory_and_keep_their_layout() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let dir = TempDir::new().unwrap();
+    let begin = SystemTime::UNIX_EPOCH + HOUR * 490_000;
+    filled(dir.path(), |store| {
+        let feed = TimeShards::new(store, "feeds", "alice", "by", TimeWidth::Hourly).unwrap();
+        for hour in 0..20 {
+            feed.add(begin + HOUR * hour, i64::from(hour)).unwrap();
+        }
+        for number in 0..20 {
+            let text = format!("{number}-{}", "x".repeat(10_000));
+            feed.add(begin + HOUR * 20, text).unwrap();
+        }
+    });
+    let sizing = sized(dir.path(), &options(|_| {}));
+    let found = set(&sizing, "feeds");
+    let feed = &found.sharded[0].stats;
+    assert_eq!((feed.companions, feed.elements), (21, 40));
+    assert!(feed.by_time && feed.shards == 1, "{feed:?}");
+    assert_eq!(found.verdict.decided_by, "shard_bytes_max");
+    let helps = &found.verdict.helps;
+    assert!(helps.contains("narrower buckets"), "{helps}");
+    assert_eq!(sizing.verdict.shards, None);
 }
 
 #[test]

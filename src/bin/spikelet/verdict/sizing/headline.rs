@@ -207,14 +207,14 @@ fn capital(text: &str) -> String {
 }
 
 /// Returns the number of shards to make: of the sharded collection with the largest shard of all,
-/// more than it has.
+/// more than it has; 1 if it is sharded by time, which keeps the layout of its buckets.
 fn advised(set: &SetSizing, stats: &SetStats) -> u64 {
     if set.verdict.decided_by != "shard_bytes_max" {
         return set.advice.shards_pow2;
     }
     let sharded = stats.sharded.values();
     let found = sharded.max_by_key(|found| found.largest_bytes);
-    found.map_or(1, |found| {
+    found.filter(|found| !found.by_time).map_or(1, |found| {
         let total_bytes = found.largest_bytes * found.shards;
         let element_bytes = found.bytes as f64 / found.elements.max(1) as f64;
         let bound = watched_from(set.verdict.threshold as u64);
@@ -250,6 +250,11 @@ pub(crate) fn helps(set: &SetSizing, stats: &SetStats) -> String {
         ""
     };
     match advised(set, stats) {
+        1 if verdict.decided_by == "shard_bytes_max" => {
+            "Its buckets stay as they are: put further elements into a new collection, with narrower buckets or more shards in each \
+             (TimeShards::hashed)."
+                .to_owned()
+        }
         shards if verdict.decided_by == "shard_bytes_max" => {
             format!("Split it into {} shards.", count(shards))
         }
