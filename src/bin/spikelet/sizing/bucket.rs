@@ -15,10 +15,11 @@ const WIDTHS: [(&str, u64); 6] = [
     ("5 minutes", 300),
     ("15 minutes", 900),
     ("hour", HOUR_S),
-    ("day", 86_400),
+    ("day", DAY_S),
     ("week", 604_800),
 ];
 const HOUR_S: u64 = 3_600;
+const DAY_S: u64 = 86_400;
 
 impl Need {
     /// Recommends a width, if every write adds an element: of an hour and more the narrowest with a
@@ -84,10 +85,10 @@ pub(crate) fn sentence(time: &TimeRecommendation) -> String {
         Some(1) => "; 1 bucket at a time".to_owned(),
         Some(buckets) => format!("; {} buckets at a time", count(buckets)),
     };
-    let by_hand = if matches!(time.width, "hour" | "day") {
-        ""
+    let by_hand = if time.width_s > DAY_S {
+        " (kept by hand: spikelet keeps buckets of up to a day by itself)"
     } else {
-        " (spikelet keeps hours and days by itself; other widths are kept by hand)"
+        ""
     };
     format!(
         "a bucket for {each}{by_hand}, of {} at the 99th percentile{hashed}{number}",
@@ -140,6 +141,24 @@ mod tests {
                 expected,
                 "{per_s} x {element}, {retention:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_width_that_time_shards_have_is_not_kept_by_hand() {
+        for (width, width_s) in WIDTHS {
+            let told = sentence(&TimeRecommendation {
+                width,
+                width_s,
+                bucket_bytes_p99: 1,
+                hash_shards: 1,
+                buckets: None,
+            });
+            let has_width = match u8::try_from(width_s / 60) {
+                Ok(minutes) => spikelet::shard::TimeWidth::minutes(minutes).is_ok(),
+                Err(_) => width == "day",
+            };
+            assert_eq!(told.contains("by hand"), !has_width, "{told}");
         }
     }
 
