@@ -12,7 +12,7 @@ const INDEX_FROM: u64 = 1000;
 
 /// Returns the rules in their order: the name of each, and what to say of the records that it finds;
 /// `{}` stands for its figure.
-fn rules() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(super) fn rules() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = include_str!("lints.txt").lines();
     lines.filter_map(|line| line.split_once(": "))
 }

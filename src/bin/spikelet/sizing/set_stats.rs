@@ -224,6 +224,7 @@ impl SetStats {
 
     /// Counts a record for a rule of the lints, if it applies.
     pub(crate) fn note(&mut self, rule: &'static str, applies: bool) {
+        debug_assert!(super::lint::rules().any(|(name, _)| name == rule), "{rule}");
         if applies {
             *self.noted.entry(rule).or_default() += 1;
         }

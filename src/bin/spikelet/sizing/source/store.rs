@@ -70,7 +70,7 @@ pub(super) fn read(
         measured.push(namespace_sizing(namespace, damaged, options.set.as_deref()));
         contended.extend(joined(fought_over.into_values()));
     }
-    contended.sort_by_key(|hot| std::cmp::Reverse((hot.key_busy, hot.waits)));
+    sort_by_heat(&mut contended);
     if let Some(wanted) = &options.set {
         contended.retain(|hot| hot.set.as_ref() == Some(wanted));
     }
@@ -108,6 +108,11 @@ fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -
     }
 }
 
+/// Brings the hottest records to the front.
+fn sort_by_heat(records: &mut [RecordSizing]) {
+    records.sort_by_key(|hot| std::cmp::Reverse((hot.key_busy, hot.waits)));
+}
+
 /// Returns the records that writers fought over, by their digests.
 fn contended_of(namespace: &Namespace) -> BTreeMap<Digest, RecordSizing> {
     let hot = namespace.hot_records(CONTENDED_MAX).into_iter();
@@ -139,8 +144,10 @@ fn complete(hot: &mut RecordSizing, record: &RecordMeasure) {
     }
 }
 
-/// Returns the records, the companions of a collection as one.
+/// Returns the records, the companions of a collection as one, which is described by the hottest.
 fn joined(records: impl Iterator<Item = RecordSizing>) -> Vec<RecordSizing> {
+    let mut records: Vec<RecordSizing> = records.collect();
+    sort_by_heat(&mut records);
     let mut joined: Vec<RecordSizing> = Vec::new();
     for hot in records {
         let is_same = |other: &&mut RecordSizing| {
@@ -162,4 +169,26 @@ fn joined(records: impl Iterator<Item = RecordSizing>) -> Vec<RecordSizing> {
         }
     }
     joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn companions_are_described_by_the_hottest() {
+        let hot = |digest: &str, key_busy: u64| RecordSizing {
+            digest: Some(digest.to_owned()),
+            shards: Some(2),
+            waits: Some(1),
+            key_busy: Some(key_busy),
+            ..RecordSizing::default()
+        };
+        let one = joined([hot("a", 1), hot("b", 5)].into_iter());
+        let [one] = &one[..] else {
+            panic!("{one:?}");
+        };
+        assert_eq!(one.digest.as_deref(), Some("b"));
+        assert_eq!((one.waits, one.key_busy), (Some(2), Some(6)));
+    }
 }
