@@ -48,12 +48,12 @@ pub use owned::Record;
 pub(crate) use owned_bins::{OwnedBin, OwnedBins, REMOVED, Replacer};
 pub(crate) use serde_struct::converted;
 pub use serde_struct::{from_bins, to_bins};
-pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{
     APART, DESCRIPTION_BINS, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, ShardRole,
-    changes_sharded_bin, companion_name, describes_collection, hash_shards, is_by_hash,
-    keeps_description, parse_with_role, sharded_bins,
+    changes_sharded_bin, describes_collection, hash_shards, is_by_hash, keeps_description,
+    parse_with_role, sharded_bins,
 };
+pub use shard_role::{CompanionName, ShardTransition, companion_name};
 #[cfg(feature = "backup")]
 pub(crate) use shard_role::{describes_shards, transitions};
 pub use view::{RecordBins, RecordView};

@@ -193,24 +193,28 @@ pub(crate) fn hash_shards(view: RecordView<'_>, bin: &str) -> Option<HashShards>
     Some(shards)
 }
 
-/// The description that a companion has of itself.
+/// The description that a companion of a sharded collection has of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CompanionName<'a> {
+#[non_exhaustive]
+pub struct CompanionName<'a> {
     /// The key of the root.
-    pub(crate) root: Key<'a>,
-    /// The number of shards at its epoch; 0 for a page of a directory of buckets.
-    pub(crate) shards: i64,
-    pub(crate) shard: u64,
+    pub root: Key<'a>,
+    /// The number of shards at its epoch, of time shards in each bucket; 0 for a page of a directory
+    /// of buckets.
+    pub shards: i64,
+    /// The number of the shard, from 0.
+    pub shard: u64,
     /// The number of the transition that made it.
-    pub(crate) epoch: u64,
-    /// The beginning of its time, where the collection is sharded by time.
-    pub(crate) begin: Option<i64>,
+    pub epoch: u64,
+    /// The beginning of its time in Unix seconds, where the collection is sharded by time.
+    pub begin: Option<i64>,
     /// The bin, where the keys of the companions have its name.
-    pub(crate) bin: Option<&'a str>,
+    pub bin: Option<&'a str>,
 }
 
-/// Returns the description in a companion; `None` for all other records.
-pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> {
+/// Returns the description in a companion of a sharded collection; `None` for all other records.
+#[must_use]
+pub fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> {
     let mut items = view.bin(SHARD_OF)?.as_list()?.iter();
     let root = match items.next()?.ok()? {
         ValueRef::Int(key) => Key::Integer(key),

@@ -1,6 +1,6 @@
 //! The size of one record, part by part.
 
-use spikelet::record::BinName;
+use spikelet::record::{BinName, companion_name};
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
 use super::remedy::{Obstacle, Part, SizeRemedy, is_blocked, parts};
@@ -108,9 +108,7 @@ impl RecordMeasure {
         let bins = BinMeasure::of_view(view, shard_bytes_max).collect();
         let mut measured = Self::new(key, view.as_bytes().len() as u64, bins);
         measured.digest = Some(digest.to_string());
-        measured.companion = view
-            .bin(COMPANION_BIN)
-            .and_then(|bin| CompanionDescription::of(&bin));
+        measured.companion = CompanionDescription::of(view);
         measured
     }
 
@@ -131,17 +129,17 @@ impl RecordMeasure {
         for (name, value) in bins {
             body.clear();
             let mut bins = Bins::new();
-            bins.set(STAND_IN, value)?;
+            let stand_in = match name.as_str() {
+                COMPANION_BIN => COMPANION_BIN,
+                _ => STAND_IN,
+            };
+            bins.set(stand_in, value)?;
             bins.write_body(&mut body)?;
             // A bin without a value does not count.
             let view = RecordView::parse(&body)?;
-            if name == COMPANION_BIN {
-                companion = view
-                    .bin(STAND_IN)
-                    .and_then(|bin| CompanionDescription::of(&bin));
-            }
+            companion = companion.or_else(|| CompanionDescription::of(view));
             for mut bin in BinMeasure::of_view(view, shard_bytes_max) {
-                bin.bytes += name.len() as u64 - STAND_IN.len() as u64;
+                bin.bytes += name.len() as u64 - stand_in.len() as u64;
                 bin.name.clone_from(&name);
                 body_bytes += bin.bytes;
                 measured.push(bin);
@@ -278,27 +276,13 @@ impl RecordMeasure {
 }
 
 impl CompanionDescription {
-    /// Reads `[root, shards, shard, epoch, ..]`, behind which stand the beginning of a bucket of
-    /// time and the name of the bin, either or none.
-    fn of(value: &ValueRef<'_>) -> Option<Self> {
-        let ValueRef::List(items) = value else {
-            return None;
-        };
-        let items: Vec<ValueRef<'_>> = items.iter().flatten().collect();
-        let [root, ValueRef::Int(shards), _, _, rest @ ..] = items.as_slice() else {
-            return None;
-        };
-        let root = match root {
-            ValueRef::Int(number) => report::key(&Key::from(*number)),
-            ValueRef::String(text) => report::key(&Key::from(*text)),
-            ValueRef::Blob(bytes) => report::key(&Key::from(*bytes)),
-            _ => return None,
-        };
+    fn of(view: RecordView<'_>) -> Option<Self> {
+        let name = companion_name(view)?;
         Some(Self {
-            root,
-            bin: rest.iter().find_map(ValueRef::as_str).map(str::to_owned),
-            shards: u64::try_from(*shards).ok()?,
-            in_bucket: matches!(rest, [ValueRef::Int(_), ..]),
+            root: report::key(&name.root),
+            bin: name.bin.map(str::to_owned),
+            shards: u64::try_from(name.shards).ok()?,
+            in_bucket: name.begin.is_some(),
         })
     }
 }
