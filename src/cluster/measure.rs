@@ -11,7 +11,7 @@ use super::{link, results, scan};
 use crate::expressions::{ExpReadFlags, bin_exists, list_bin, lists, map_bin, maps, record_size};
 use crate::operations::exp::read;
 use crate::rate_limit::{Due, RateLimit};
-use crate::record::Metadata;
+use crate::record::{Metadata, SHARD_OF};
 use crate::{Digest, Key, ListReturnType, MapReturnType, Operation, Result, Value, WritePolicy};
 
 /// The number of elements of a collection that are read to learn the size of one.
@@ -80,8 +80,8 @@ impl ClusterSet {
     /// it has, with up to 8 of them. `records_per_second` limits both the scan that finds the
     /// records and the calls that measure them, one for each record.
     ///
-    /// No expression has the names of a record's bins. A record that has none of `bins` is fetched,
-    /// and the names of its bins are added, up to 32 in all. So it is at most a few records that
+    /// No expression has the names of a record's bins. A record that has none of `bins`, or of them
+    /// only the one by which a companion describes itself, is fetched, and the names of its bins are added, up to 32 in all. So it is at most a few records that
     /// are fetched.
     ///
     /// Needs servers from version 7.0 on: see
@@ -137,6 +137,7 @@ impl ClusterSet {
         keep_pace();
         let fetch = [crate::operations::get()];
         let mut names: Vec<String> = self.call(key, &fetch)?.bins.into_keys().collect();
+        names.retain(|name| !bins.contains(name));
         names.sort_unstable();
         names.truncate(BINS_MAX - bins.len());
         bins.append(&mut names);
@@ -168,7 +169,9 @@ impl ClusterSet {
             let exists = answer.value(1 + at * READS_PER_BIN);
             matches!(exists, Some(Value::Bool(true) | Value::Int(1)))
         };
-        let has_any = (0..bins.len()).any(has);
+        // Every companion describes itself: the bin of its collection may be unknown still.
+        let mut known = bins.iter().enumerate();
+        let has_any = known.any(|(at, bin)| bin != SHARD_OF && has(at));
         let number = |at: usize| match answer.value(at) {
             Some(Value::Int(number)) => u64::try_from(*number).ok(),
             _ => None,

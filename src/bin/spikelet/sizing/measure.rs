@@ -12,7 +12,7 @@ const HEADER_BYTES: u64 = 56;
 /// Records are padded to a multiple of this many bytes.
 const PADDING_BYTES: u64 = 16;
 /// The bin by which a companion of a sharded collection describes itself.
-const COMPANION_BIN: &str = "shard_of";
+pub(super) const COMPANION_BIN: &str = "shard_of";
 /// The bin that keeps a companion from being written during a transition.
 const FROZEN_BIN: &str = "frozen";
 /// So many bins are named where several make a record large.
@@ -167,6 +167,12 @@ impl RecordMeasure {
         let mut measured = Self::new(record.key.as_ref(), 0, bins.collect::<Result<_>>()?)
             .with_metadata(&record.metadata);
         measured.digest = Some(record.digest.to_string());
+        let mut described = record.collections.iter();
+        if let Some(described) = described.find(|found| found.bin == COMPANION_BIN) {
+            let whole = Value::from(described.elements.clone());
+            let alone = Self::given(None, [(COMPANION_BIN.to_owned(), whole)], shard_bytes_max)?;
+            measured.companion = alone.companion;
+        }
         measured.bytes = record.bytes;
         measured.stored_bytes = record.bytes.next_multiple_of(PADDING_BYTES);
         Ok(measured)

@@ -18,7 +18,7 @@ use super::ProgressSink;
 use crate::failure::Result;
 use crate::random::Random;
 use crate::sizing::SizingOptions;
-use crate::sizing::measure::RecordMeasure;
+use crate::sizing::measure::{COMPANION_BIN, RecordMeasure};
 use crate::sizing::model::NamespaceSizing;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::RecordOrigin;
@@ -100,7 +100,7 @@ fn read_set(
         set: cluster.records(name)?,
         tells_sizes: cluster.tells_record_sizes(),
         shard_bytes_max: options.shard_bytes_max(),
-        bins: Vec::new(),
+        bins: vec![COMPANION_BIN.to_owned()],
         records: BTreeMap::new(),
     };
     let namespace = cluster.namespace();
