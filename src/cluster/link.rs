@@ -348,15 +348,17 @@ impl Link {
     /// size of their write blocks.
     async fn ask_max_record_bytes(&self) -> Result<Option<u64>> {
         let answer = self.info(&format!("namespace/{}", self.namespace)).await?;
-        let value = |wanted: &str| {
-            answer
-                .split(';')
-                .filter_map(|pair| pair.split_once('='))
-                .filter(|(name, _)| name.rsplit('.').next() == Some(wanted))
-                .find_map(|(_, value)| value.parse().ok().filter(|bytes| *bytes > 0))
-        };
+        let value = |wanted| stated(&answer, wanted).filter(|bytes| *bytes > 0);
         Ok(value("max-record-size").or_else(|| value("write-block-size")))
     }
+}
+
+/// Returns the number of a name in an answer `a=1;c.b=2` to an info command; of a name with a
+/// prefix, by its last part.
+pub(super) fn stated(answer: &str, wanted: &str) -> Option<u64> {
+    let pairs = answer.split(';').filter_map(|pair| pair.split_once('='));
+    let mut named = pairs.filter(|(name, _)| name.rsplit('.').next() == Some(wanted));
+    named.find_map(|(_, value)| value.parse().ok())
 }
 
 impl Drop for Link {

@@ -155,15 +155,17 @@ impl Cluster {
 
     /// Returns the namespace's sets with the number of their records, in the order of their names:
     /// that of all copies which the nodes keep, so with two copies of each record twice as many.
-    /// Sets that were emptied have 0.
+    /// Sets that were emptied have 0. Records without a set are listed under an empty name, if there
+    /// are any.
     ///
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer, or in a form that is
     /// not known.
     pub fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
+        let all = self.info_of_nodes(&format!("namespace/{}", self.namespace()))?;
         let listed = format!("sets/{}", self.namespace());
         let answers = self.info_of_nodes(&listed)?;
-        let mut sizes = BTreeMap::new();
+        let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
         for sets in &answers {
             for set in sets_of(self.namespace(), sets) {
                 let (name, records) = set.map_err(|set| {
@@ -171,6 +173,14 @@ impl Cluster {
                 })?;
                 *sizes.entry(name.to_owned()).or_default() += records;
             }
+        }
+        // No node lists the records without a set.
+        let all = all
+            .iter()
+            .filter_map(|of_node| link::stated(of_node, "objects"));
+        let without = all.sum::<u64>().saturating_sub(sizes.values().sum());
+        if without > 0 {
+            sizes.insert(String::new(), without);
         }
         Ok(sizes.into_iter().collect())
     }

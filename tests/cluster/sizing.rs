@@ -6,7 +6,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 use spikelet::cluster::ClusterSet;
-use spikelet::{Key, RecordSet, RecordStore, Value, WritePolicy, operations as ops};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Key, RecordSet, RecordStore, ShardedList, Value, WritePolicy, operations as ops};
 
 use crate::common::Served;
 
@@ -142,6 +143,68 @@ fn of_large_records_alone_one_is_fetched_to_learn_their_bins() {
         1,
         "{sized}"
     );
+}
+
+#[test]
+fn large_shards_are_judged_with_their_collection() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    // Its bin is learned from a record that is not sharded.
+    write(
+        &cluster.records("feeds").unwrap(),
+        7,
+        &[ops::put("by", vec![1, 2])],
+    );
+    let list = ShardedList::new(&cluster, "feeds", "alice", "by").unwrap();
+    let list = list.policy(ShardPolicy::manual());
+    list.add("0").unwrap();
+    list.shards().activate(2).unwrap();
+    for number in 0..60 {
+        list.add(format!("{number}-{}", "x".repeat(10_000)))
+            .unwrap();
+    }
+    let all = ["--all", "--records-per-second", "0"];
+    let sized = report(&command(&served, &all).output().unwrap());
+    let feeds = &sized["sets"][0];
+    let alice = &feeds["sharded"][0];
+    assert_eq!(alice["key"], "alice", "{feeds}");
+    assert_eq!(alice["shards"], 2, "{alice}");
+    assert_eq!(alice["elements"], 61, "{alice}");
+    assert_eq!(feeds["verdict"]["decided_by"], "shard_bytes_max", "{feeds}");
+    let helps = feeds["verdict"]["helps"].as_str().unwrap();
+    assert!(helps.starts_with("Split it into "), "{helps}");
+}
+
+#[test]
+fn records_without_a_set_are_sized_and_their_collections_are_found() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    write(
+        &cluster.records("users").unwrap(),
+        1,
+        &[ops::put("name", "x")],
+    );
+    assert_eq!(cluster.set_names().unwrap(), ["users"]);
+    let list = ShardedList::new(&cluster, "", "alice", "by").unwrap();
+    list.add(1).unwrap();
+    list.shards().activate(2).unwrap();
+    let found = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(["shards", "--host", &served.addr, "--json"])
+        .output()
+        .unwrap();
+    let found = report(&found);
+    assert_eq!(found["collections"][0]["key"], "alice", "{found}");
+    for (arguments, sets) in [
+        (&["--all"][..], &["", "users"][..]),
+        (&["--all", "--set", ""], &[""]),
+    ] {
+        let fast = [arguments, &["--records-per-second", "0"]].concat();
+        let sized = report(&command(&served, &fast).output().unwrap());
+        let found = sized["sets"].as_array().unwrap().iter();
+        let mut found: Vec<_> = found.map(|set| set["set"].as_str().unwrap()).collect();
+        found.sort_unstable();
+        assert_eq!(found, sets, "{sized}");
+    }
 }
 
 /// How many scans the server has ended.
