@@ -54,6 +54,13 @@ fn millis(limit: Option<Duration>) -> u32 {
     })
 }
 
+/// Sets the time limit of a call. Else the client's own of 30 s, for each wait for a server, would
+/// end calls that may take longer; without a limit it still does.
+fn limit(policy: &mut theirs::BasePolicy, limit: Option<Duration>) {
+    policy.total_timeout = millis(limit);
+    policy.socket_timeout = 0;
+}
+
 /// The policy of a call on one record. A write is sent once: its error says whether it was applied.
 pub(super) fn single(
     policy: &WritePolicy,
@@ -70,7 +77,7 @@ pub(super) fn single(
         durable_delete: policy.durable_delete,
         ..theirs::WritePolicy::default()
     };
-    sent.base_policy.total_timeout = millis(policy.total_timeout);
+    limit(&mut sent.base_policy, policy.total_timeout);
     sent.base_policy.max_retries = if writes { 0 } else { read_retries };
     sent.base_policy.filter_expression = filter(policy)?;
     Ok(sent)
@@ -108,7 +115,24 @@ pub(super) fn batch<'a>(
     let mut policy = theirs::BatchPolicy::default();
     let mut limits = rows.map(|row| row.total_timeout);
     let longest = limits.try_fold(Duration::ZERO, |longest, limit| Some(longest.max(limit?)));
-    policy.base_policy.total_timeout = millis(longest);
+    limit(&mut policy.base_policy, longest);
     policy.base_policy.max_retries = if writes { 0 } else { read_retries };
     policy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_may_take_as_long_as_its_policy_says() {
+        let policy = WritePolicy::default().total_timeout(Duration::from_secs(60));
+        let one = single(&policy, true, 0).unwrap();
+        let many = batch([policy].iter(), true, 0);
+        for sent in [&one.base_policy, &many.base_policy] {
+            assert_eq!(sent.total_timeout, 60_000);
+            // The shorter one holds, and 0 is none.
+            assert_eq!(sent.socket_timeout, 0);
+        }
+    }
 }
