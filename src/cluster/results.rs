@@ -8,6 +8,9 @@ use crate::operations::OperationResult;
 use crate::record::BinName;
 use crate::{OperateResult, Operation, Result, Value};
 
+/// The name under which the size of the record comes back; it is no bin.
+pub(super) const SIZE: &str = "record_size";
+
 /// The result of a call. `asks_size`: the last operation that was sent is not the caller's, it
 /// reads the record's size.
 pub(super) fn decode(
@@ -15,6 +18,13 @@ pub(super) fn decode(
     operations: &[Operation],
     asks_size: bool,
 ) -> Result<OperateResult> {
+    if asks_size {
+        // It comes behind the answers for a bin of its name, if there is one.
+        match record.bins.get_mut(SIZE) {
+            Some(theirs::Value::MultiResult(answers)) => drop(answers.pop()),
+            _ => drop(record.bins.swap_remove(SIZE)),
+        }
+    }
     let size = match (asks_size, &mut record.results) {
         (true, Some(results)) => results.pop(),
         _ => None,

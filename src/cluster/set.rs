@@ -23,9 +23,6 @@ use crate::{
     WritePolicy,
 };
 
-/// The name under which the size of the record comes back; it is no bin.
-const SIZE: &str = "record_size";
-
 /// The expression for the size of a record.
 static RECORD_SIZE: LazyLock<Vec<u8>> =
     LazyLock::new(|| record_size().to_bytes().unwrap_or_default());
@@ -81,7 +78,7 @@ impl ClusterSet {
         sent.asks_size = self.asks_sizes && has_size_after(policy, operations);
         if sent.asks_size && !sent.operations.is_empty() {
             let size = theirs::expressions::from_packed_bytes(RECORD_SIZE.clone());
-            let size = read_exp(SIZE, size, ExpReadFlags::EVAL_NO_FAIL);
+            let size = read_exp(results::SIZE, size, ExpReadFlags::EVAL_NO_FAIL);
             sent.operations.push(size);
         }
         Ok(sent)

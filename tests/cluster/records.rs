@@ -8,8 +8,8 @@ use std::time::Duration;
 use spikelet::cluster::{Cluster, TlsFiles};
 use spikelet::policy::{GenerationPolicy, RecordExistsAction};
 use spikelet::{
-    Error, Expiration, Expression, Key, ListOrder, Operation, RecordCall, RecordSet, RecordStore,
-    Value, WritePolicy, expressions, operations as ops,
+    Error, Expiration, Expression, Key, ListOrder, OperateResult, Operation, RecordCall, RecordSet,
+    RecordStore, Value, WritePolicy, expressions, operations as ops,
 };
 
 use crate::common::{Both, ROW_HEADER, Served, answering};
@@ -85,6 +85,29 @@ fn more_rows_than_a_server_takes_in_one_batch_are_sent_in_several() {
         let refused = results.iter().filter_map(|result| result.as_ref().err());
         assert_eq!(refused.map(Error::to_string).next(), None);
     }
+}
+
+#[test]
+fn a_bin_with_the_name_of_the_size_is_a_bin() {
+    let served = Served::in_memory();
+    let records = served.cluster().records("sized").unwrap();
+    let policy = policy();
+    let put = [ops::put("record_size", "own")];
+    records.operate_on(&policy, &1.into(), &put).unwrap();
+    let put = [ops::put("other", "own")];
+    records.operate_on(&policy, &2.into(), &put).unwrap();
+    let reads = ["none", "other", "record_size"].map(ops::get_bin);
+    let call = |key: i64| RecordCall {
+        policy: &policy,
+        key: Key::from(key),
+        operations: &reads,
+    };
+    let found = records.operate_on_each(&[call(1), call(2)]);
+    let [one, two] = found.try_into().unwrap();
+    let values = |found: OperateResult| [0, 1, 2].map(|at| found.value(at).cloned());
+    let own = || Some(Value::from("own"));
+    assert_eq!(values(one.unwrap()), [None, None, own()]);
+    assert_eq!(values(two.unwrap()), [None, own(), None]);
 }
 
 #[test]
