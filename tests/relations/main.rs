@@ -22,6 +22,7 @@ mod killed_updaters;
 mod links;
 mod many_to_many;
 mod members;
+mod moves;
 mod one_to_many;
 mod pairs;
 mod propagate;

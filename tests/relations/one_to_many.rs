@@ -1,15 +1,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use spikelet::relation::{
-    Layout, LayoutKind, ManyToMany, OnDelete, OneToMany, RelationFault, RelationProgress, Repair,
-};
-use spikelet::{Error, Expiration, IndexedRecordSet, Key, RecordStore, Store, WritePolicy, bins};
+use spikelet::relation::{Layout, LayoutKind, OnDelete, OneToMany, RelationFault, Repair};
+use spikelet::{Error, IndexedRecordSet, RecordStore, Store, bins};
 
 use crate::watched::{Calls, Watched};
 
@@ -428,151 +425,6 @@ fn calls_that_another_one_interrupts_leave_lists_and_records_together() {
                 audit.faults
             );
         }
-    }
-}
-
-/// The keys of the children of a parent, page by page.
-fn keys_of(children: &OneToMany<&Store>, parent: &str) -> Vec<Key<'static>> {
-    let (mut keys, mut token) = (Vec::new(), None::<String>);
-    loop {
-        let page = children.page(parent, token.as_deref(), 3).unwrap();
-        keys.extend(page.children.into_iter().map(|child| child.key));
-        match page.next {
-            Some(next) => token = Some(next),
-            None => break,
-        }
-    }
-    keys.sort();
-    keys
-}
-
-/// Children that name their parents.
-fn naming<'s>(store: &'s Store, layout: &Layout) -> OneToMany<&'s Store> {
-    let children = OneToMany::new(store, "children", ("a", "b"), layout.clone()).unwrap();
-    children.with_parent_bin("parent")
-}
-
-/// The layouts between which children that are records can be moved: in one bin they name their
-/// parents, or in two.
-fn moves_of_records() -> Vec<(Layout, Layout)> {
-    let lists = ["children", "others"].map(Layout::key_list);
-    let references = ["parent", "owner"].map(|bin| Layout::reference(bin, &format!("by_{bin}")));
-    let all = [lists, references].concat();
-    let pairs = all
-        .iter()
-        .flat_map(|from| all.iter().map(move |to| (from.clone(), to.clone())));
-    pairs.filter(|(from, to)| from != to).collect()
-}
-
-#[test]
-fn children_that_move_as_records_are_counted_once_and_name_their_parent() {
-    for (from, to) in moves_of_records() {
-        let what = format!("{from:?} to {to:?}");
-        let store = Store::in_memory().unwrap();
-        let former = naming(&store, &from);
-        for id in 0..20 {
-            former.put("ann", id, &json!({ "n": id })).unwrap();
-        }
-        let moving = naming(&store, &to).moving_from(from).unwrap();
-        let all: Vec<Key<'static>> = (0..20).map(Key::from).collect();
-        let check = |children: &OneToMany<&Store>| {
-            assert_eq!(children.len("ann").unwrap(), 20, "{what}");
-            assert_eq!(keys_of(children, "ann"), all, "{what}");
-            for child in &all {
-                let parent = children.parent_of(child).unwrap();
-                assert_eq!(parent, Some("ann".into()), "{child}, {what}");
-            }
-            let audit = children.verify(Repair::No, go_on).unwrap();
-            assert!(audit.is_sound(), "{what}: {:?}", audit.faults);
-        };
-        check(&moving);
-        let stop = |progress: RelationProgress| match progress.edges {
-            7 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        };
-        assert!(!moving.move_children(stop).unwrap(), "{what}");
-        check(&moving);
-        assert!(moving.move_children(go_on).unwrap(), "{what}");
-        check(&moving);
-        check(&naming(&store, &to));
-    }
-}
-
-#[test]
-fn a_child_that_is_put_to_another_parent_while_layouts_change_leaves_the_first() {
-    for (from, to) in moves_of_records() {
-        let what = format!("{from:?} to {to:?}");
-        let store = Store::in_memory().unwrap();
-        naming(&store, &from)
-            .put("ann", 7, &json!({ "n": 1 }))
-            .unwrap();
-        let moving = naming(&store, &to).moving_from(from).unwrap();
-        moving.put("bob", 7, &json!({ "n": 2 })).unwrap();
-        let check = |children: &OneToMany<&Store>| {
-            assert_eq!(keys_of(children, "ann"), [], "{what}");
-            assert_eq!(children.len("ann").unwrap(), 0, "{what}");
-            assert_eq!(keys_of(children, "bob"), [7.into()], "{what}");
-            assert_eq!(children.len("bob").unwrap(), 1, "{what}");
-            assert_eq!(children.parent_of(7).unwrap(), Some("bob".into()), "{what}");
-            let audit = children.verify(Repair::No, go_on).unwrap();
-            assert!(audit.is_sound(), "{what}: {:?}", audit.faults);
-        };
-        check(&moving);
-        assert!(moving.move_children(go_on).unwrap(), "{what}");
-        check(&naming(&store, &to));
-    }
-}
-
-#[test]
-fn children_that_move_as_records_keep_their_time_and_their_other_relations() {
-    for (from, to) in moves_of_records() {
-        let what = format!("{from:?} to {to:?}");
-        let store = Store::in_memory().unwrap();
-        let former = naming(&store, &from);
-        for id in 0..2 {
-            former.put("ann", id, &json!({ "n": id })).unwrap();
-        }
-        let blocks = ManyToMany::new(&store, "blocks", ("b", "blocks"), ("b", "blocked"));
-        blocks.link(0, 1).unwrap();
-        let (records, hour) = (store.set("b").unwrap(), Duration::from_secs(3_600));
-        let policy = WritePolicy::default().expiration(Expiration::After(hour));
-        records.touch_with(&policy, 0).unwrap();
-        let moving = naming(&store, &to).moving_from(from).unwrap();
-        assert!(moving.move_children(go_on).unwrap(), "{what}");
-        assert!(blocks.contains(0, 1).unwrap(), "{what}");
-        let header = records.get_header(0).unwrap().unwrap();
-        assert!(header.expires_at().is_some(), "{what}");
-    }
-}
-
-#[test]
-fn children_of_one_key_are_not_moved_over_one_another() {
-    for to in [
-        Layout::key_list("keys"),
-        Layout::reference("parent", "by_parent"),
-    ] {
-        let store = Store::in_memory().unwrap();
-        let from = Layout::consolidated("children");
-        let former = OneToMany::new(&store, "children", ("a", "b"), from.clone()).unwrap();
-        for parent in ["ann", "bob"] {
-            former.put(parent, 1, &json!({ "of": parent })).unwrap();
-        }
-        let moving = OneToMany::new(&store, "children", ("a", "b"), to).unwrap();
-        let moving = moving.moving_from(from).unwrap();
-        let refused = moving.move_children(go_on).unwrap_err();
-        assert_eq!(refused.result_code(), 4, "{refused}");
-        for parent in ["ann", "bob"] {
-            let child: serde_json::Value = moving.get(parent, 1).unwrap().unwrap();
-            assert_eq!(child, json!({ "of": parent }));
-        }
-        // As the error says.
-        for (parent, other_key) in [("ann", 2), ("bob", 3)] {
-            moving
-                .put(parent, other_key, &json!({ "of": parent }))
-                .unwrap();
-            assert!(moving.remove(parent, 1).unwrap(), "{parent}");
-        }
-        assert!(moving.move_children(go_on).unwrap());
     }
 }
 
