@@ -160,10 +160,25 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// Writes the parent's key into this bin of children that are records, so that
     /// [`OneToMany::parent_of`] finds it.
     #[must_use]
-    pub fn with_parent_bin(mut self, bin: &str) -> Self {
-        self.current.listed.owner_bin = Some(bin.into());
-        self.current.listed.is_asked = true;
-        self
+    pub fn with_parent_bin(self, bin: &str) -> Self {
+        self.with_each(|listed| {
+            listed.owner_bin = Some(bin.into());
+            listed.is_asked = true;
+        })
+    }
+
+    /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`]. Without
+    /// this call, a list of the parent is created with its record.
+    #[must_use]
+    pub fn ends_must_exist(self) -> Self {
+        self.with_each(|listed| listed.side.owner_must_exist = true)
+    }
+
+    /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`]
+    /// decides.
+    #[must_use]
+    pub fn shard_policy(self, policy: ShardPolicy) -> Self {
+        self.with_each(|listed| listed.side.shard_policy = policy)
     }
 
     setters! { in
@@ -172,12 +187,17 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         /// [`OnDelete::Cascade`]. A child that is deleted is taken off its parent's list under any
         /// rule, where it names its parent ([`OneToMany::with_parent_bin`]).
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
-        /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`].
-        /// Without this call, a list of the parent is created with its record.
-        ends_must_exist() => current.listed.side.owner_must_exist = true,
-        /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`]
-        /// decides.
-        shard_policy(policy: ShardPolicy) => current.listed.side.shard_policy = policy,
+    }
+
+    /// Sets something of both layouts of a move.
+    fn with_each(mut self, set: impl Fn(&mut ListedRecords)) -> Self {
+        set(&mut self.current.listed);
+        if let Some(former) = &mut self.former {
+            set(&mut former.listed);
+            former.hidden = self.current.parent_bin_of_child().map(Into::into);
+            self.current.hidden = former.parent_bin_of_child().map(Into::into);
+        }
+        self
     }
 
     /// Says that some children may still be in this layout. All calls look in both, and writes go
@@ -196,12 +216,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 self.name
             )));
         }
-        let mut former = ChildPlace::new(layout, self.current.listed.clone());
-        former.hidden = self.current.parent_bin_of_child().map(Into::into);
-        self.current.hidden = former.parent_bin_of_child().map(Into::into);
+        let former = ChildPlace::new(layout, self.current.listed.clone());
         self.ensure_index(&former)?;
         self.former = Some(former);
-        Ok(self)
+        Ok(self.with_each(|_| {}))
     }
 
     /// The children that one of the layouts has.

@@ -157,3 +157,28 @@ fn children_of_one_key_are_not_moved_over_one_another() {
         assert!(moving.move_children(go_on).unwrap());
     }
 }
+
+#[test]
+fn the_order_in_which_a_handle_says_what_it_moves_does_not_matter() {
+    for (from, to) in moves_of_records() {
+        let what = format!("{from:?} to {to:?}");
+        let store = Store::in_memory().unwrap();
+        let former = naming(&store, &from);
+        for id in [7, 8] {
+            former.put("ann", id, &json!({ "n": id })).unwrap();
+        }
+        let moving = children(&store, &to).moving_from(from).unwrap();
+        let moving = moving.with_parent_bin("parent").ends_must_exist();
+        for parent in ["ann", "bob"] {
+            store.set("a").unwrap().put(parent, [("n", 1)]).unwrap();
+        }
+        moving.put("bob", 7, &json!({ "n": 7 })).unwrap();
+        assert_eq!(keys_of(&moving, "ann"), [8.into()], "{what}");
+        assert_eq!(keys_of(&moving, "bob"), [7.into()], "{what}");
+        let child: serde_json::Value = moving.get("ann", 8).unwrap().unwrap();
+        assert_eq!(child, json!({ "n": 8 }), "{what}");
+        assert!(moving.move_children(go_on).unwrap(), "{what}");
+        let audit = naming(&store, &to).verify(Repair::No, go_on).unwrap();
+        assert!(audit.is_sound(), "{what}: {:?}", audit.faults);
+    }
+}
