@@ -129,7 +129,12 @@ impl<S: RecordStore> Within<'_, ListedRecords, S> {
 
     /// Makes a list agree with a record of this key, which others may write or remove meanwhile.
     /// `is_listed`: whether the list has the key now. Returns whether it has it afterwards.
-    fn follow_record(&self, owner: &Key<'_>, key: &Key<'_>, mut is_listed: bool) -> Result<bool> {
+    pub(super) fn follow_record(
+        &self,
+        owner: &Key<'_>,
+        key: &Key<'_>,
+        mut is_listed: bool,
+    ) -> Result<bool> {
         let (records, bins) = (self.store.records(&self.set)?, self.deciding_bins());
         loop {
             let found = read_one(&records, key, Some(&bins))?;

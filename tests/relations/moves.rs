@@ -182,3 +182,33 @@ fn the_order_in_which_a_handle_says_what_it_moves_does_not_matter() {
         assert!(audit.is_sound(), "{what}: {:?}", audit.faults);
     }
 }
+
+#[test]
+fn a_move_gives_no_child_back_to_the_parent_from_which_a_put_has_taken_it() {
+    for (from, to) in moves_of_records() {
+        for operations in 0.. {
+            let what = format!("{from:?} to {to:?} after {operations}");
+            let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+            naming(&store, &from)
+                .put("ann", 7, &json!({ "n": 1 }))
+                .unwrap();
+            let dying = children(Watched::new(&store, &calls), &to).with_parent_bin("parent");
+            let dying = dying.moving_from(from.clone()).unwrap();
+            calls.die_after(operations);
+            let ended = dying.put("bob", 7, &json!({ "n": 2 }));
+            let moving = naming(&store, &to).moving_from(from.clone()).unwrap();
+            let parent = moving.parent_of(7).unwrap();
+            assert!(moving.move_children(go_on).unwrap(), "{what}");
+            let moved = naming(&store, &to);
+            assert_eq!(moved.parent_of(7).unwrap(), parent, "{what}");
+            moved.verify(Repair::Yes, go_on).unwrap();
+            for of in ["ann", "bob"] {
+                let is_of = usize::from(parent == Some(of.into()));
+                assert_eq!(keys_of(&moved, of).len(), is_of, "{of}, {what}");
+            }
+            if ended.is_ok() {
+                break;
+            }
+        }
+    }
+}

@@ -177,11 +177,13 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
                 new.edges(parent).add(child, &Value::Nil)?;
             }
             if let Some(bin) = to.parent_bin_of_child() {
-                let is_same = self.parent_bin_of_child() == Some(bin);
-                // A listed child may name no parent yet. One that does keeps the parent that its
-                // last writer gave it.
-                let only = is_same.then(|| not(bin_exists(bin)));
-                new.name_parent(child, operations::put(bin, element_of(parent)), only)?;
+                // A child that names a parent there keeps the one that its last writer gave it.
+                let only = Some(not(bin_exists(bin)));
+                let is_named =
+                    new.name_parent(child, operations::put(bin, element_of(parent)), only)?;
+                if !is_named && to.layout.is_key_list() {
+                    new.listed().follow_record(parent, child, true)?;
+                }
             }
             return self.leave([Some(parent), None], child, to).map(|()| true);
         }
