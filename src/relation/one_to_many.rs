@@ -469,6 +469,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let Some(former) = &self.former else {
             return Ok(true);
         };
+        if self.store.is_transaction() {
+            return Err(Error::parameter(format!(
+                "relation {:?}: children are not moved within a transaction, which may be rolled back: call move_children outside of it",
+                self.name
+            )));
+        }
         self.ensure_declared()?;
         let parents = self.named(former, self.children(former).all_parents())?;
         let mut progress = RelationProgress {

@@ -212,3 +212,22 @@ fn a_move_gives_no_child_back_to_the_parent_from_which_a_put_has_taken_it() {
         }
     }
 }
+
+#[test]
+fn children_are_not_moved_within_a_transaction() {
+    let store = Store::in_memory().unwrap();
+    let from = Layout::key_list("children");
+    naming(&store, &from)
+        .put("ann", 7, &json!({ "n": 1 }))
+        .unwrap();
+    let to = Layout::reference("parent", "by_parent");
+    let moving = naming(&store, &to).moving_from(from).unwrap();
+    let refused = store.transaction(|tx| moving.within(tx).move_children(go_on));
+    assert_eq!(refused.unwrap_err().result_code(), 4);
+    // The children are where they were, and guarded there.
+    let moving = moving.on_delete(OnDelete::Restrict);
+    moving.declare().unwrap();
+    let refused = store.set("a").unwrap().delete("ann").unwrap_err();
+    assert!(matches!(refused, Error::HasEdges { .. }), "{refused}");
+    assert!(moving.move_children(go_on).unwrap());
+}
