@@ -7,6 +7,7 @@
 //! process that dies in between leaves a record with fewer edges, which the same delete finishes.
 
 mod roles;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::address::{Address, element, link_of};
-use super::audit::{ProgressObserver, RelationProgress};
+use super::audit::ProgressObserver;
 use super::graph::{SOURCE, TARGET};
 use super::keys::key_of;
 use super::side::RelationSide;
@@ -28,6 +29,7 @@ use crate::record::{SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, sharded_bins};
 use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
 pub(super) use roles::edges_of_node;
 use roles::{RelationRole, RemovedEdge, RoleKind, have_own, roles_of};
+use steps::{DeleteSteps, DependentRecord};
 
 /// The most edges that are removed in one transaction with a record: it holds all their other ends
 /// locked while it commits.
@@ -71,14 +73,6 @@ pub(super) struct Deletion<'g> {
     rules: Vec<(Box<str>, OnDelete)>,
 }
 
-/// A record that goes with another one.
-struct DependentRecord {
-    record: Address,
-    /// The part with which this one goes: an earlier one. `None` for the record that a caller
-    /// deletes.
-    of: Option<usize>,
-}
-
 /// The outcome of a step for an edge.
 enum StepDone {
     /// Nothing: the record does not go any more.
@@ -88,53 +82,6 @@ enum StepDone {
     /// The record on its way, at this position of the open ones, does not go from there any more.
     Left(usize),
     Removed,
-}
-
-/// The state of a delete in steps. A list instead of recursion, since chains of records may be
-/// long.
-struct DeleteSteps {
-    /// The records of the steps, each behind the one that it goes with.
-    parts: Vec<DependentRecord>,
-    /// The parts that are not deleted yet. The last one goes first.
-    open: Vec<usize>,
-    /// Whether a step has changed a record.
-    has_begun: bool,
-    progress: RelationProgress,
-}
-
-impl DeleteSteps {
-    fn new(given: Option<Address>) -> Self {
-        let given = given.map(|record| DependentRecord { record, of: None });
-        Self {
-            open: given.iter().map(|_| 0).collect(),
-            parts: given.into_iter().collect(),
-            has_begun: false,
-            progress: RelationProgress::default(),
-        }
-    }
-
-    fn push(&mut self, record: Address, of: usize) -> usize {
-        let of = Some(of);
-        self.parts.push(DependentRecord { record, of });
-        self.parts.len() - 1
-    }
-
-    /// Where a record is among the open parts.
-    fn find(&self, record: &Address) -> Option<usize> {
-        let is_it = |at: &usize| {
-            self.parts
-                .get(*at)
-                .is_some_and(|part| part.record == *record)
-        };
-        self.open.iter().position(is_it)
-    }
-
-    /// Takes the last part off, and the parts that no open one goes with.
-    fn pop(&mut self) {
-        self.open.pop();
-        self.parts
-            .truncate(self.open.last().map_or(0, |last| last + 1));
-    }
 }
 
 impl<'g> Deletion<'g> {

@@ -1,0 +1,59 @@
+//! The records that a delete in steps deletes, and how far it has come.
+
+use crate::relation::address::Address;
+use crate::relation::audit::RelationProgress;
+
+/// A record that goes with another one.
+pub(super) struct DependentRecord {
+    pub(super) record: Address,
+    /// The part with which this one goes: an earlier one. `None` for the record that a caller
+    /// deletes.
+    pub(super) of: Option<usize>,
+}
+
+/// The state of a delete in steps. A list instead of recursion, since chains of records may be
+/// long.
+pub(super) struct DeleteSteps {
+    /// The records of the steps, each behind the one that it goes with.
+    pub(super) parts: Vec<DependentRecord>,
+    /// The parts that are not deleted yet. The last one goes first.
+    pub(super) open: Vec<usize>,
+    /// Whether a step has changed a record.
+    pub(super) has_begun: bool,
+    pub(super) progress: RelationProgress,
+}
+
+impl DeleteSteps {
+    pub(super) fn new(given: Option<Address>) -> Self {
+        let given = given.map(|record| DependentRecord { record, of: None });
+        Self {
+            open: given.iter().map(|_| 0).collect(),
+            parts: given.into_iter().collect(),
+            has_begun: false,
+            progress: RelationProgress::default(),
+        }
+    }
+
+    pub(super) fn push(&mut self, record: Address, of: usize) -> usize {
+        let of = Some(of);
+        self.parts.push(DependentRecord { record, of });
+        self.parts.len() - 1
+    }
+
+    /// Where a record is among the open parts.
+    pub(super) fn find(&self, record: &Address) -> Option<usize> {
+        let is_it = |at: &usize| {
+            self.parts
+                .get(*at)
+                .is_some_and(|part| part.record == *record)
+        };
+        self.open.iter().position(is_it)
+    }
+
+    /// Takes the last part off, and the parts that no open one goes with.
+    pub(super) fn pop(&mut self) {
+        self.open.pop();
+        self.parts
+            .truncate(self.open.last().map_or(0, |last| last + 1));
+    }
+}
