@@ -26,7 +26,10 @@ use crate::error::{ShardLoss, if_there};
 use crate::operations::delete_all_bins;
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::{SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, sharded_bins};
-use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
+use crate::{
+    Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, ValueRef,
+    WritePolicy,
+};
 pub(super) use roles::edges_of_node;
 use roles::{RelationRole, RemovedEdge, RoleKind, have_own, roles_of};
 use steps::{DeleteSteps, DependentRecord};
@@ -61,6 +64,31 @@ pub(super) fn has_edges(relations: Vec<(Box<str>, u64)>, set: &str, key: &Key<'_
         record: None,
     };
     refused.about(set, key)
+}
+
+/// Refuses to delete a record that has edges by these roles.
+///
+/// # Errors
+/// [`Error::HasEdges`]; the errors of reads.
+fn check_edges<'r, 'd: 'r, S: RecordStore<Records: IndexedRecordSet>>(
+    store: &S,
+    record: &Address,
+    roles: impl IntoIterator<Item = &'r RelationRole<'d>>,
+) -> Result<()> {
+    let mut relations: Vec<(Box<str>, u64)> = Vec::new();
+    for role in roles {
+        let count = role.count(store)?;
+        let name = &role.relation.name;
+        match relations.iter_mut().find(|(known, _)| known == name) {
+            Some((_, counted)) => *counted += count,
+            None if count > 0 => relations.push((name.clone(), count)),
+            None => {}
+        }
+    }
+    if relations.is_empty() {
+        return Ok(());
+    }
+    Err(has_edges(relations, &record.set, &record.key))
 }
 
 /// A delete of records with their edges.
@@ -104,6 +132,19 @@ impl<'g> Deletion<'g> {
         let mut given = self.rules.iter();
         let given = given.find(|(name, _)| *name == relation.name);
         given.map_or(relation.on_delete, |(_, rule)| *rule)
+    }
+
+    /// Refuses a record that has edges, whatever the rules of their relations.
+    ///
+    /// # Errors
+    /// [`Error::HasEdges`]; the errors of reads.
+    pub(super) fn check_alone(&self, (set, key): (&str, &Key<'_>)) -> Result<()> {
+        let record = Address::new(set, key);
+        let roles = self.roles(&record);
+        match self.guard.transaction() {
+            Some(transaction) => check_edges(&transaction, &record, &roles),
+            None => check_edges(self.guard.namespace(), &record, &roles),
+        }
     }
 
     fn roles<'d>(&'d self, record: &'d Address) -> Vec<RelationRole<'d>> {
@@ -390,19 +431,8 @@ impl<'a, 't> Together<'a, 't> {
             // Others may refer to it all the same.
             roles.retain(RelationRole::is_found_by_index);
         }
-        let mut relations: Vec<(Box<str>, u64)> = Vec::new();
-        for role in roles.iter().filter(|role| role.rule == OnDelete::Restrict) {
-            let count = role.count(self.transaction)?;
-            let name = &role.relation.name;
-            match relations.iter_mut().find(|(known, _)| known == name) {
-                Some((_, counted)) => *counted += count,
-                None if count > 0 => relations.push((name.clone(), count)),
-                None => {}
-            }
-        }
-        if !relations.is_empty() {
-            return Err(has_edges(relations, &record.set, key));
-        }
+        let restricting = roles.iter().filter(|role| role.rule == OnDelete::Restrict);
+        check_edges(self.transaction, record, restricting)?;
         // Of these, nothing but their own handle deletes the shards.
         let sharded = found.as_ref().map(|found| sharded_bins(found.view()));
         if sharded.is_some_and(|bins| !bins.iter().all(|(bin, _)| have_own(&roles, bin))) {

@@ -266,9 +266,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// from the first parent before.
     ///
     /// # Errors
-    /// [`Error::Relation`] around the errors of a write, and around [`Error::Parameter`] for a
-    /// field of the name of the bin in which the child has its parent's key; [`Error::Serde`] for a
-    /// type other than a struct.
+    /// [`Error::Relation`] around the errors of a write, around [`Error::Parameter`] for a field of
+    /// the name of the bin in which the child has its parent's key, and around
+    /// [`Error::HasEdges`] for a child with edges that this moves into its parent; [`Error::Serde`]
+    /// for a type other than a struct.
     pub fn put<'p, 'c, T: Serialize + ?Sized>(
         &self,
         parent: impl Into<Key<'p>>,
@@ -289,6 +290,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             self.named(former, other)
         });
         let other = other.transpose()?.flatten();
+        if let Some(former) = former {
+            self.named(former, self.children(former).check_alone(place, child))?;
+        }
         let put = if place.checks_parent() {
             self.store.atomically(|store| {
                 check_exists(store, &place.side().set, parent)?;
@@ -461,7 +465,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// and a child that is removed in that moment may stay: let writers pause there.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what a read or a write may fail with.
+    /// [`Error::Relation`] around what a read or a write may fail with, and around
+    /// [`Error::HasEdges`] for a child that is to move into its parent, and whose record has edges
+    /// by which others would be deleted, or lose theirs. [`Error::Parameter`] in a transaction: that
+    /// the children were moved is declared outside of it.
     pub fn move_children(
         &self,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,

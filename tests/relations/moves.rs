@@ -231,3 +231,35 @@ fn children_are_not_moved_within_a_transaction() {
     assert!(matches!(refused, Error::HasEdges { .. }), "{refused}");
     assert!(moving.move_children(go_on).unwrap());
 }
+
+#[test]
+fn children_that_have_children_do_not_move_into_their_parents() {
+    for rule in [OnDelete::Restrict, OnDelete::Cascade] {
+        let store = Store::in_memory().unwrap();
+        let from = Layout::key_list("children");
+        naming(&store, &from)
+            .put("ann", 7, &json!({ "n": 1 }))
+            .unwrap();
+        let below = OneToMany::new(&store, "below", ("b", "c"), Layout::key_list("below"));
+        let below = below.unwrap().on_delete(rule);
+        below.put(7, 1, &json!({ "n": 1 })).unwrap();
+        let to = Layout::consolidated("inside");
+        let moving = naming(&store, &to).moving_from(from).unwrap();
+        let refused = [
+            moving.put("ann", 7, &json!({ "n": 2 })).unwrap_err(),
+            moving.move_children(go_on).unwrap_err(),
+        ];
+        for refused in refused {
+            let is_for_edges = matches!(&refused, Error::Relation { source, .. } if matches!(**source, Error::HasEdges { .. }));
+            assert!(is_for_edges, "{refused}");
+        }
+        // The child is where it was, with its own.
+        assert_eq!(below.len(7).unwrap(), 1);
+        let child: serde_json::Value = moving.get("ann", 7).unwrap().unwrap();
+        assert_eq!(child["n"], 1);
+        assert_eq!(moving.len("ann").unwrap(), 1);
+        below.remove(7, 1).unwrap();
+        assert!(moving.move_children(go_on).unwrap());
+        assert_eq!(children(&store, &to).len("ann").unwrap(), 1);
+    }
+}

@@ -9,6 +9,7 @@ use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
 use crate::policy::RecordExistsAction;
 use crate::record::{Record, converted};
+use crate::relation::edge_remover::Deletion;
 use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, pages_of_index, read_one};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{OwnedEdges, RelationSide};
@@ -148,6 +149,21 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         Ok(())
     }
 
+    /// Refuses to move a child that has edges, which would go with its record, to the place of
+    /// another layout where it has none.
+    ///
+    /// # Errors
+    /// [`Error::HasEdges`]; the errors of reads.
+    pub(super) fn check_alone(&self, to: &ChildPlace, child: &Key<'_>) -> Result<()> {
+        if !self.layout.has_child_records() || to.layout.has_child_records() {
+            return Ok(());
+        }
+        match self.store.relation_guard()? {
+            Some(guard) => Deletion::new(&guard).check_alone((self.children(), child)),
+            None => Ok(()),
+        }
+    }
+
     /// Moves a child from here to the place of another layout. It is there twice for a moment,
     /// never nowhere: what dies in between is repeated. Returns whether there was one.
     pub(super) fn move_to(
@@ -187,6 +203,7 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
             }
             return self.leave([Some(parent), None], child, to).map(|()| true);
         }
+        self.check_alone(to, child)?;
         // A version that is there already was written since: it is newer.
         if new.get(parent, child)?.is_none() {
             let taken = |record: Record| !is_removed(&record);
