@@ -27,7 +27,7 @@ pub fn item_list(namespace: &Namespace) -> Joined {
         .unwrap()
 }
 
-fn name_in(row: Option<Record>) -> Option<String> {
+pub fn name_in(row: Option<Record>) -> Option<String> {
     row?.get("assignee_name")?.as_str().map(ToOwned::to_owned)
 }
 

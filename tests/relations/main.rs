@@ -30,6 +30,7 @@ mod reads;
 mod side_by_side;
 mod to_one;
 mod traversal;
+mod updaters;
 mod watched;
 
 #[cfg(feature = "server")]

@@ -128,35 +128,49 @@ impl Consumer {
     /// # Errors
     /// As for [`ChangeStream::next_batch`].
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
+        self.next_checked(most, wait, |_| Ok(()))
+    }
+
+    /// [`Consumer::next_batch`] for those who cannot do without a change.
+    ///
+    /// # Errors
+    /// As for [`Consumer::next_batch`]; [`Error::ChangesLost`], time and again, if changes of a set
+    /// behind the acknowledged position were not kept; [`Error::Parameter`] if the subscription was
+    /// removed.
+    pub(crate) fn next_of_all(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
+        self.next_checked(most, wait, |consumer| {
+            let core = &consumer.stream.core;
+            consumer.check_holds(&core.consumed.lock())?;
+            if core.has_kept(&consumer.stream.options.sets, consumer.acknowledged) {
+                return Ok(());
+            }
+            Err(Error::ChangesLost {
+                position: consumer.acknowledged.get(),
+                kept_after: core.storage.last_lsn().get(),
+            })
+        })
+    }
+
+    /// Returns the next changes. `check`: what is asked after each read, before the position is
+    /// noted.
+    fn next_checked(
+        &mut self,
+        most: usize,
+        wait: Duration,
+        check: impl Fn(&Self) -> Result<()>,
+    ) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
         loop {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Instant::now())
             });
             let batch = self.stream.next_batch(most, left.min(NOTED_EVERY))?;
+            check(self)?;
             self.note(&batch)?;
             if !batch.is_empty() || left <= NOTED_EVERY {
                 return Ok(batch);
             }
         }
-    }
-
-    /// [`Consumer::next_batch`] for those who cannot do without a change.
-    ///
-    /// # Errors
-    /// As for [`Consumer::next_batch`]; [`Error::ChangesLost`] if the changes of a set were not
-    /// kept for a while.
-    pub(crate) fn next_of_all(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
-        let before = self.stream.read_to();
-        let batch = self.next_batch(most, wait)?;
-        let core = &self.stream.core;
-        if core.has_kept(&self.stream.options.sets, before) {
-            return Ok(batch);
-        }
-        Err(Error::ChangesLost {
-            position: before.get(),
-            kept_after: core.storage.last_lsn().get(),
-        })
     }
 
     /// Polls for the next changes: as [`ChangeStream::poll_batch`].
@@ -238,13 +252,18 @@ impl Consumer {
         Ok(())
     }
 
+    /// Refuses to go on with a subscription that was removed.
+    fn check_holds(&self, consumed: &[Arc<ConsumedShare>]) -> Result<()> {
+        let mut consumed = consumed.iter();
+        let holds = consumed.any(|held| Arc::ptr_eq(held, &self.holder));
+        holds.then_some(()).ok_or_else(|| unknown(&self.holder.0))
+    }
+
     fn acknowledge(&mut self, position: Lsn) -> Result<()> {
         let core = &self.stream.core;
         let (name, share) = &*self.holder;
         let consumed = core.consumed.lock();
-        if !consumed.iter().any(|held| Arc::ptr_eq(held, &self.holder)) {
-            return Err(unknown(name));
-        }
+        self.check_holds(&consumed)?;
         core.change_catalog(|catalog| {
             let mut all = catalog.subscriptions.iter_mut();
             let declared = all.find(|known| known.name == *name);
