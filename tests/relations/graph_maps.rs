@@ -338,3 +338,26 @@ fn a_deleted_node_leaves_no_record_of_its_maps() {
         assert!(!store.set("g").unwrap().exists("N-0").unwrap());
     }
 }
+
+#[test]
+fn an_audit_leaves_an_edge_to_a_node_that_another_writer_puts_meanwhile() {
+    for kind in [Watched::new, Watched::without_indexes] {
+        // Before the look at the nodes of the edge, and before its repair.
+        for after in [0, 1] {
+            let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+            let other = graph(kind(&store, &Calls::default()));
+            other.put_node(&node(0), &json!({ "n": 0 })).unwrap();
+            let (from, to) = (node(0), node(2));
+            other.link(&from, "MEMBER", &to, &attributes(0, 1)).unwrap();
+            let audited = graph(kind(&store, &calls));
+            let put = other.clone();
+            calls.interrupt(after, move || {
+                put.put_node(&node(2), &json!({ "n": 2 })).unwrap()
+            });
+            let audit = audited.verify(Repair::Yes, go_on).unwrap();
+            assert_eq!((audit.faults.len(), audit.repaired), (after, 0));
+            let edge = other.edge::<serde_json::Value>(&from, "MEMBER", &to);
+            assert_eq!(edge.unwrap(), Some(attributes(0, 1)));
+        }
+    }
+}

@@ -43,17 +43,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         auditor.note_edge();
         let schema = &self.schema;
         let edge = schema.edge_at(key)?;
-        let nodes = [edge.source.clone(), edge.target.clone()];
-        let found = self
-            .store
-            .records(&schema.nodes)?
-            .read_each(&nodes, Some(&[]));
-        for (to, node) in nodes.into_iter().zip(found) {
-            if node?.is_none() {
-                let from = key.clone();
-                let dangling = RelationFault::Dangling { from, to };
-                return auditor.note_fault(dangling, |_| self.remove_edge(&edge, &[]));
-            }
+        if let Some(to) = edge.missing_end(&self.store)? {
+            let from = key.clone();
+            return auditor.note_fault(RelationFault::Dangling { from, to }, |_| {
+                // Another writer may have put the node since.
+                (self.store).atomically(|store| {
+                    Ok(edge.missing_end(store)?.is_some() && edge.remove(store, &[])?)
+                })
+            });
         }
         let mut faults = Vec::new();
         for entry in edge.present_entries(&self.store)? {

@@ -327,6 +327,18 @@ impl Edge<'_> {
         (self.schema).edge_bins(self.edge_type, source, element, attributes)
     }
 
+    /// Returns a node of the edge that is not there; `None`: both are.
+    pub(super) fn missing_end<S: RecordStore>(&self, store: &S) -> Result<Option<Key<'static>>> {
+        let nodes = [self.source.clone(), self.target.clone()];
+        let records = store.records(&self.schema.nodes)?;
+        for (node, found) in nodes.iter().zip(records.read_each(&nodes, Some(&[]))) {
+            if found?.is_none() {
+                return Ok(Some(node.clone()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Writes the record, then the entries. One that dies in between is finished by the same call.
     pub(super) fn put<S: RecordStore>(&self, store: &S, attributes: &Bins) -> Result<bool> {
         let schema = self.schema;
