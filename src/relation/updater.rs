@@ -45,7 +45,8 @@ pub(super) trait Derived: Send + 'static {
 #[non_exhaustive]
 pub struct UpdateProgress {
     /// All changes up to this log sequence number have been applied; `None` until an updater has
-    /// applied its first batch since the store was opened.
+    /// applied its first batch since the store was opened, or since all records had to be looked at
+    /// again.
     pub applied: Option<Lsn>,
     /// Changes that were applied.
     pub changes: u64,
@@ -203,6 +204,10 @@ impl Updater {
                 declaration.name
             )));
         }
+        // Before anything is changed beneath another updater.
+        if let Some(known) = &known {
+            known.check_free()?;
+        }
         for set in &options.sets {
             changes.enable(set)?;
         }
@@ -219,10 +224,16 @@ impl Updater {
         // Before anything is built: a record that changes behind the look at it comes again by
         // this.
         let subscription = changes.subscribe(&declaration.name, Start::Now, options)?;
-        state.inner.lock().ended = None;
+        let consumer = subscription.consumer()?;
+        let mut inner = state.inner.lock();
+        inner.ended = None;
+        if !is_built {
+            inner.progress.applied = None;
+        }
+        drop(inner);
         Ok(Self {
             namespace: namespace.clone(),
-            consumer: subscription.consumer()?,
+            consumer,
             derived: Box::new(derived),
             state: Arc::clone(state),
             is_built,

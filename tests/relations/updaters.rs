@@ -43,3 +43,49 @@ fn lost_changes_are_told_until_all_records_are_known_to_be_looked_at_again() {
     let name = name_in(list.view().unwrap().get(1).unwrap());
     assert_eq!(name.as_deref(), Some("two"));
 }
+
+#[test]
+fn a_second_updater_of_a_view_is_refused_however_the_view_is_declared() {
+    let store = Store::in_memory().unwrap();
+    let (users, items) = (store.set("users").unwrap(), store.set("items").unwrap());
+    let namespace = namespace(&store);
+    let list = item_list(&namespace);
+    let running = list.updater().unwrap().start().unwrap();
+    let declared = declared_relations(&store).unwrap();
+    let (teams, ages) = (("teams", "name"), ("users", "age"));
+    for (field, bin) in [(teams, "team"), (ages, "age")] {
+        let other = item_list(&namespace).join("assignee", field, bin).unwrap();
+        let refused = other.updater().unwrap_err();
+        assert!(matches!(refused, Error::Forbidden(_)), "{refused}");
+    }
+    assert_eq!(declared_relations(&store).unwrap(), declared);
+    users.put("u1", bins! { "name" => "Homer" }).unwrap();
+    let lsn = items.put(1, bins! { "assignee" => "u1" }).unwrap();
+    list.wait_until(lsn, Duration::from_secs(60)).unwrap();
+    running.stop().unwrap();
+    // One that is refused does not hide that the last one has ended.
+    let _other = item_list(&namespace).updater().unwrap();
+    list.updater().unwrap_err();
+    let lsn = items.put(2, bins! { "assignee" => "u1" }).unwrap();
+    let late = list.wait_until(lsn, Duration::from_secs(60)).unwrap_err();
+    assert!(matches!(late, Error::Forbidden(_)), "{late}");
+}
+
+#[test]
+fn who_waits_for_a_view_that_is_made_anew_waits_until_it_is_built() {
+    let store = Store::in_memory().unwrap();
+    let namespace = namespace(&store);
+    let items = store.set("items").unwrap();
+    let lsn = items.put(1, bins! { "title" => "a" }).unwrap();
+    let list = item_list(&namespace);
+    list.updater().unwrap().catch_up().unwrap();
+    list.wait_until(lsn, Duration::ZERO).unwrap();
+    assert_eq!(list.remove().unwrap(), 1);
+    let mut updater = list.updater().unwrap();
+    let early = list.clone().wait_until(lsn, Duration::ZERO).unwrap_err();
+    assert!(matches!(early, Error::Timeout { .. }), "{early}");
+    assert_eq!(updater.progress().applied, None);
+    updater.catch_up().unwrap();
+    list.wait_until(lsn, Duration::ZERO).unwrap();
+    assert_eq!(list.view().unwrap().len(), 1);
+}

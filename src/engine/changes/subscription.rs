@@ -51,6 +51,14 @@ impl Subscription {
         acknowledged.all(|at| self.core.has_kept(&self.options.sets, Lsn::new(*at)))
     }
 
+    /// Refuses a subscription with a consumer of the only share.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`].
+    pub(crate) fn check_free(&self) -> Result<()> {
+        self.holder_of(0, &self.core.consumed.lock()).map(drop)
+    }
+
     /// Begins to consume the only share, behind the acknowledged position.
     ///
     /// # Errors
@@ -69,16 +77,7 @@ impl Subscription {
         // Held from the look at the position on: the consumer before has acknowledged its last
         // batch by then.
         let mut consumed = self.core.consumed.lock();
-        let holder = Arc::new((self.name.clone(), share));
-        if consumed.contains(&holder) {
-            return Err(Error::Forbidden(
-                format!(
-                    "share {share} of subscription \"{}\" has a consumer already: drop it first, or give the subscription more shares",
-                    self.name
-                )
-                .into(),
-            ));
-        }
+        let holder = self.holder_of(share, &consumed)?;
         let position = {
             let catalog = self.core.catalog.lock();
             let declared = declared(&catalog, &self.name)?;
@@ -98,6 +97,25 @@ impl Subscription {
             acknowledged: position,
             shown: position,
         })
+    }
+
+    /// Returns the holder of a share for its next consumer.
+    fn holder_of(
+        &self,
+        share: usize,
+        consumed: &[Arc<ConsumedShare>],
+    ) -> Result<Arc<ConsumedShare>> {
+        let holder = Arc::new((self.name.clone(), share));
+        if consumed.contains(&holder) {
+            return Err(Error::Forbidden(
+                format!(
+                    "share {share} of subscription \"{}\" has a consumer already: drop it first, or give the subscription more shares",
+                    self.name
+                )
+                .into(),
+            ));
+        }
+        Ok(holder)
     }
 }
 
