@@ -17,7 +17,6 @@ use super::within::within;
 use crate::Error;
 use crate::changes::{Change, ChangeKind};
 use crate::engine::declaration::RelationDeclaration;
-use crate::query::IndexDefinition;
 use crate::{IndexedRecordSet, Key, Lsn, Namespace, RecordStore, Result};
 use copied_fields::{CopiedFields, CopyOutcome};
 use field_path::FieldPath;
@@ -121,9 +120,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
             fields: Vec::new(),
             refused: None,
         };
-        let index = IndexDefinition::new(&copies.index(), [copies.reference.component()]);
-        let records = store.records(&copies.to)?;
-        copies.named(records.ensure_index(index))?;
+        copies.ensure_index(&store)?;
         Ok(Self {
             store,
             copies,
@@ -291,14 +288,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
 
 impl Propagate<Namespace> {
     /// Returns the updater that propagates the changes of the records that are referred to, as they
-    /// come. Declares the relation and a durable subscription of its name. Where they are new, all
-    /// copies are looked at first.
+    /// come. Declares the relation, its index and a durable subscription of its name. Where they
+    /// are new, all copies are looked at first.
     ///
     /// # Errors
     /// [`Error::Forbidden`] while there is another updater of this name; [`Error::Parameter`] for a
     /// name that another relation has; the errors of a write.
     pub fn updater(&self) -> Result<Updater> {
         self.copies.check()?;
+        self.copies.ensure_index(&self.store)?;
         Updater::new(&self.store, self.clone(), &self.state)
     }
 

@@ -207,6 +207,11 @@ fn an_updater_propagates_what_changed_while_it_was_away() {
         matches!(names.propagate("u1", go_on), Err(Error::Relation { .. })),
         "its index is gone"
     );
+    let mut updater = names.updater().unwrap();
+    updater.catch_up().unwrap();
+    rename(&store, "u1", "Homer");
+    updater.catch_up().unwrap();
+    assert_eq!(name_of(&store, 1), Some("Homer".into()));
 }
 
 proptest! {

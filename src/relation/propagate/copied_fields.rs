@@ -3,11 +3,14 @@
 use super::field_path::FieldPath;
 use crate::Expiration;
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
+use crate::query::IndexDefinition;
 use crate::record::Record;
 use crate::relation::keys::{element_of, read_one};
 use crate::relation::reference_path::COLLECTION_FORMS;
 use crate::relation::within::Within;
-use crate::{Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{
+    Error, IndexedRecordSet, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy,
+};
 
 /// How many rounds more than it has copies a record that refers to itself may take, since others
 /// may write it meanwhile.
@@ -47,6 +50,14 @@ impl CopyOutcome {
 impl CopiedFields {
     pub(super) fn index(&self) -> String {
         format!("{}_reference", self.name)
+    }
+
+    pub(super) fn ensure_index<S: RecordStore<Records: IndexedRecordSet>>(
+        &self,
+        store: &S,
+    ) -> Result<()> {
+        let index = IndexDefinition::new(&self.index(), [self.reference.component()]);
+        self.named(store.records(&self.to)?.ensure_index(index))
     }
 
     /// Refuses copies that would overwrite the reference or one another.
