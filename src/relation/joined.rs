@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::declared::forget_relation;
 use super::reference_path::{ReferencePath, bin_in_record};
-use super::updater::{Derived, UpdateProgress, UpdateState, Updater};
+use super::updater::{Derived, UpdateProgress, UpdateState, Updater, is_of_record};
 use super::writes::replacing;
 use crate::changes::{Change, ChangeKind};
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
@@ -16,7 +16,8 @@ use crate::query::{IndexComponent, IndexDefinition, IndexType, Query};
 use crate::record::{BinName, Record, SHARD_OF};
 use crate::value::Map;
 use crate::{
-    Bins, Digest, Error, Expiration, Key, Lsn, MapOrder, Namespace, Result, Set, Transaction, Value,
+    Bins, Digest, Error, Expiration, Key, Lsn, MapOrder, Namespace, Result, Set, Transaction,
+    TransactionSet, Value, WritePolicy,
 };
 
 /// The bin of a view record with the digests of all records that it is made of.
@@ -245,34 +246,68 @@ impl Joined {
 
     /// Derives the view record of a key anew. Returns whether it was written.
     fn refresh(&self, key: &Key<'_>) -> Result<bool> {
-        self.namespace.transaction(|transaction| {
+        let refresh = |transaction: &Transaction<'_>| -> Result<Result<bool>> {
             let view = transaction.set(&self.view)?;
             let shown = view.get(key)?;
             let found = transaction.set(&self.set)?.get(key)?;
             // A companion of a sharded collection is no item.
             let is_item = |record: &Record| record.get(SHARD_OF).is_none();
             let Some(record) = found.filter(is_item) else {
-                return view.delete(key);
+                return view.delete(key).map(Ok);
             };
-            let bins = self.bins_of(transaction, key, &record)?;
+            let mut sources = BTreeSet::from([self.digest(&self.set, key)]);
+            let bins = match self.bins_of(transaction, &record, &mut sources) {
+                Err(error) if is_of_record(&error) => {
+                    self.follow(&view, key, shown, &sources)?;
+                    return Ok(Err(error));
+                }
+                bins => bins?,
+            };
             if let Some(shown) = shown
                 && shown.into_bins()? == bins
             {
-                return Ok(false);
+                return Ok(Ok(false));
             }
             view.put_with(&replacing().expiration(Expiration::Never), key, bins)?;
-            Ok(true)
-        })
+            Ok(Ok(true))
+        };
+        self.namespace.transaction(refresh)?
+    }
+
+    /// Has the view record of an item that cannot be shown stay as it is, until one of these
+    /// sources changes as well.
+    fn follow(
+        &self,
+        view: &TransactionSet<'_>,
+        key: &Key<'_>,
+        shown: Option<Record>,
+        sources: &BTreeSet<Digest>,
+    ) -> Result<()> {
+        let mut all = match shown.and_then(|shown| shown.get(SOURCES)) {
+            Some(Value::List(known)) => known.into_items(),
+            // The item is a source by itself.
+            _ => vec![blob_of(&self.digest(&self.set, key))],
+        };
+        let known = all.len();
+        for source in sources.iter().map(blob_of) {
+            if !all.contains(&source) {
+                all.push(source);
+            }
+        }
+        if all.len() > known {
+            let kept = WritePolicy::default().expiration(Expiration::Never);
+            view.put_with(&kept, key, [(SOURCES, all)])?;
+        }
+        Ok(())
     }
 
     fn bins_of(
         &self,
         transaction: &Transaction<'_>,
-        key: &Key<'_>,
         record: &Record,
+        sources: &mut BTreeSet<Digest>,
     ) -> Result<Bins> {
         let mut bins = Bins::new();
-        let mut sources = BTreeSet::from([self.digest(&self.set, key)]);
         for bin in &self.keep {
             if let Some(value) = bin_in_record(record, bin)? {
                 bins.set(bin, value)?;
@@ -308,11 +343,7 @@ impl Joined {
                 bins.set(&join.bin, value)?;
             }
         }
-        let sources: Vec<Value> = sources
-            .into_iter()
-            .map(|digest| Value::Blob(digest.as_bytes().to_vec()))
-            .collect();
-        bins.set(SOURCES, sources)?;
+        bins.set(SOURCES, sources.iter().map(blob_of).collect::<Vec<_>>())?;
         Ok(bins)
     }
 
@@ -361,6 +392,11 @@ impl Joined {
     }
 }
 
+/// A source, as view records have it.
+fn blob_of(source: &Digest) -> Value {
+    Value::Blob(source.as_bytes().to_vec())
+}
+
 impl Derived for Joined {
     fn build(&self, state: &UpdateState) -> Result<()> {
         let none = BTreeSet::new();
@@ -396,7 +432,7 @@ impl Derived for Joined {
         // Each item is a source of its own view record. Its sources were read after all of these
         // changes; a later change of a source comes by itself.
         for digest in sources {
-            let of_digest = Value::Blob(digest.as_bytes().to_vec());
+            let of_digest = blob_of(&digest);
             self.refresh_found(&view.query(&self.index())?.eq(of_digest), &written, state)?;
         }
         Ok(())

@@ -444,7 +444,7 @@ pub(super) fn keep_failure(
     key: &Key<'_>,
     error: Error,
 ) -> Result<()> {
-    if error.is_retryable() || ends_all(&error) {
+    if !is_of_record(&error) {
         return Err(error);
     }
     if failures.len() < FAILURES_KEPT {
@@ -452,6 +452,11 @@ pub(super) fn keep_failure(
         failures.push(UpdateFailure { key, error });
     }
     Ok(())
+}
+
+/// Whether an error concerns the record alone on which it came up, and will not pass.
+pub(super) fn is_of_record(error: &Error) -> bool {
+    !error.is_retryable() && !ends_all(error)
 }
 
 /// Whether an error concerns more than the record on which it came up.

@@ -89,3 +89,36 @@ fn who_waits_for_a_view_that_is_made_anew_waits_until_it_is_built() {
     list.wait_until(lsn, Duration::ZERO).unwrap();
     assert_eq!(list.view().unwrap().len(), 1);
 }
+
+#[test]
+fn an_item_that_could_not_be_shown_follows_the_records_that_it_refers_to_now() {
+    let store = Store::in_memory().unwrap();
+    let tags = ShardedList::new(&store, "users", "u2", "tags").unwrap();
+    for tag in 0..9 {
+        tags.add(tag).unwrap();
+    }
+    tags.shards().activate(2).unwrap();
+    let (users, items) = (store.set("users").unwrap(), store.set("items").unwrap());
+    users.put("u1", bins! { "tags" => "plain" }).unwrap();
+    items.put(1, bins! { "user" => "u1" }).unwrap();
+    let list = Joined::new(&namespace(&store), "list", "items");
+    let list = list.join("user", ("users", "tags"), "user_tags").unwrap();
+    let view = list.view().unwrap();
+    let mut updater = list.updater().unwrap();
+    updater.catch_up().unwrap();
+    for item in [1, 2] {
+        items.put(item, bins! { "user" => "u2" }).unwrap();
+    }
+    assert_eq!(updater.catch_up().unwrap().failed, 2);
+    // The row stays as it was.
+    let row = view.get(1).unwrap().unwrap();
+    assert_eq!(row.get("user_tags"), Some("plain".into()));
+    let whole = WritePolicy::default().override_shards(true);
+    users.delete_with(&whole, "u2").unwrap();
+    users.put("u2", bins! { "tags" => "whole" }).unwrap();
+    updater.catch_up().unwrap();
+    for item in [1, 2] {
+        let row = view.get(item).unwrap().unwrap();
+        assert_eq!(row.get("user_tags"), Some("whole".into()));
+    }
+}
