@@ -13,11 +13,11 @@ use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
 use super::declared::Declared;
-use super::edge_remover::{Deletion, edges_of_node};
+use super::edge_remover::edges_of_node;
 use super::keys::{BATCH, element_of, is_removed, read_one};
+use super::record_delete::RecordDelete;
 use super::side::{RelationSide, delete_emptied};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
-use super::unguarded::Unguarded;
 use super::writes::{check_owned, puts};
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
@@ -396,22 +396,17 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        self.schema.declaration().check_rule(Some(on_delete))?;
         self.check_maps()?;
-        let key = self.schema.node_key(id)?;
-        if let Some(guard) = self.store.relation_guard()? {
-            self.ensure_declared()?;
-            let deletion = Deletion::new(&guard).by_rule(self.schema.name(), on_delete);
-            return deletion.run((&self.schema.nodes, &key), &mut observe);
-        }
-        let schema = &self.schema;
-        let node = Unguarded {
-            relation: schema.name(),
+        let (schema, key) = (&self.schema, self.schema.node_key(id)?);
+        let node = RecordDelete {
+            declaration: schema.declaration(),
             set: &schema.nodes,
             key: &key,
             rule: on_delete,
         };
-        node.delete(
+        node.run(
+            &self.store,
+            || self.ensure_declared(),
             || schema.named(self.some_edges_of(&key)),
             |(edge, met)| schema.named(self.remove_edge(&edge, &met)),
             || schema.named(self.delete_emptied(&key)),

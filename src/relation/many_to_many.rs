@@ -13,13 +13,12 @@ use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
 use super::declared::Declared;
-use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
 use super::keys::BATCH;
+use super::record_delete::RecordDelete;
 use super::side::{RelationSide, delete_emptied};
 use super::side_reader::SideReader;
 use super::together::Added;
-use super::unguarded::Unguarded;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::converted;
 use crate::shard::ShardPolicy;
@@ -408,14 +407,8 @@ impl<S: RecordStore> ManyToMany<S> {
     ) -> Result<bool> {
         let edges = &self.edges;
         let set = &*edges.side(end).set;
-        edges.declaration().check_rule(Some(on_delete))?;
-        if let Some(guard) = self.store.relation_guard()? {
-            self.ensure_declared()?;
-            let deletion = Deletion::new(&guard).by_rule(&edges.name, on_delete);
-            return deletion.run((set, key), &mut observe);
-        }
-        let record = Unguarded {
-            relation: &edges.name,
+        let record = RecordDelete {
+            declaration: edges.declaration(),
             set,
             key,
             rule: on_delete,
@@ -423,7 +416,9 @@ impl<S: RecordStore> ManyToMany<S> {
         let mut ends = RelationEnd::BOTH.to_vec();
         ends.retain(|end| *edges.side(*end).set == *set);
         let sides: Vec<&RelationSide> = ends.iter().map(|end| edges.side(*end)).collect();
-        record.delete(
+        record.run(
+            &self.store,
+            || self.ensure_declared(),
             || self.some_edges(key, &ends),
             |(end, other)| match end {
                 Source => self.unlink(key, other),

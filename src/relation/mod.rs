@@ -26,7 +26,7 @@
 //   handle with two ends is made of; `side_reader`: its reads. `listed`: records that such a
 //   collection lists by their keys. `ends`: changes of both ends of an edge. `bulk`: many of them
 //   at once. `audit`: what audits report. `edge_remover`: deletes of records with their edges, for
-//   every declared relation. `unguarded`: the same where a store knows no relations.
+//   every declared relation. `record_delete`: the same by a handle, for stores without guards, too.
 //   `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes
 //   of one record. `declared`, `stats`: the declarations of a store's relations, and their counts.
 // * one file a handle; `many_to_many/` has its reads and its audit.
@@ -52,13 +52,13 @@ mod members;
 mod model;
 mod one_to_many;
 mod propagate;
+mod record_delete;
 mod reference_path;
 mod side;
 mod side_reader;
 mod stats;
 mod together;
 mod traversal;
-mod unguarded;
 mod updater;
 mod within;
 mod writes;

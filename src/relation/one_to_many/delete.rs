@@ -7,10 +7,9 @@ use super::{CHILDREN_AT_ONCE, OneToMany};
 use crate::Error;
 use crate::engine::declaration::OnDelete;
 use crate::relation::audit::RelationProgress;
-use crate::relation::edge_remover::Deletion;
 use crate::relation::one_to_many::place::ChildPlace;
+use crate::relation::record_delete::RecordDelete;
 use crate::relation::side::{RelationSide, delete_emptied};
-use crate::relation::unguarded::Unguarded;
 use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
@@ -28,19 +27,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
         let parent = parent.into();
-        self.declaration(None).check_rule(Some(on_delete))?;
-        if let Some(guard) = self.store.relation_guard()? {
-            self.ensure_declared()?;
-            let deletion = Deletion::new(&guard).by_rule(&self.name, on_delete);
-            return deletion.run((&self.current.side().set, &parent), &mut observe);
-        }
-        let record = Unguarded {
-            relation: &self.name,
+        let record = RecordDelete {
+            declaration: self.declaration(None),
             set: &self.current.side().set,
             key: &parent,
             rule: on_delete,
         };
-        record.delete(
+        record.run(
+            &self.store,
+            || self.ensure_declared(),
             || self.some_children(&parent),
             |child| self.remove(&parent, child),
             || {
