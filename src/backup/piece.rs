@@ -107,14 +107,26 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
     Ok(text.end(None))
 }
 
-/// Returns the records of these digests. A digest without a record is passed over.
+/// Returns the records of these digests, up to some 4 MiB. A digest without a record is passed
+/// over. [`Piece::next`] has the last digest of the piece: those behind it in the list are asked
+/// for again.
 ///
 /// # Errors
 /// As for [`piece`].
 pub fn piece_of(namespace: &Namespace, digests: &[Digest]) -> Result<Piece, BackupError> {
     let options = BackupOptions::default();
     let mut text = PieceText::begin(namespace, &options)?;
-    digests.iter().try_for_each(|digest| text.add(digest))?;
+    let mut last = None;
+    for digest in digests {
+        if text.writer.written() >= PIECE_BYTES {
+            return Ok(text.end(last));
+        }
+        text.add(digest)?;
+        last = Some(PieceStart {
+            partition: digest.partition(),
+            after: Some(*digest),
+        });
+    }
     Ok(text.end(None))
 }
 

@@ -19,7 +19,7 @@
 //! | `/hot.json` | what the page and `spikelet top` show: a [`StoreSnapshot`] |
 //! | `/metrics` | metrics for Prometheus, the hottest records among them; as OpenMetrics for a client that accepts it |
 //! | `/changes.json` | changes of sets that keep them, which `spikelet changes` shows: a [`ChangesSnapshot`]. Queries: `namespace`, `set` (any number), `after` (a position), `most` (1,000); with [`MonitorBuilder::serve_records`] `hold` (a subscription of this name keeps the changes behind `after`, or from now on) and `release`, both with a header `X-Spikelet` of any value |
-//! | `/records.asb` | records as the text of a backup, if [`MonitorBuilder::serve_records`] allows it: all of a piece (`from`; a header `X-Next` names the beginning of the next one), or some by digest (`digest`, up to 100) |
+//! | `/records.asb` | records as the text of a backup, if [`MonitorBuilder::serve_records`] allows it: all of a piece (`from`; a header `X-Next` names the beginning of the next one), or some by digest (`digest`, up to 100; `X-Next` names the last one of an answer that ends early) |
 //!
 //! It answers GET only and changes nothing, but for the subscriptions of `hold` and `release`. Once
 //! a second it looks at the hottest records (20 unless [`MonitorBuilder::hot_records`] says

@@ -244,6 +244,26 @@ fn a_move_leaves_declarations_over_other_sets_as_they_are() {
 }
 
 #[test]
+fn changed_records_come_along_however_much_they_have_together() {
+    let once = AtomicBool::new(true);
+    let (source, addr) = watched(move |source, target, answer| {
+        if target.contains("hold=") && once.swap(false, Ordering::Relaxed) {
+            let things = source.set("things").unwrap();
+            for number in 0..60 {
+                things
+                    .put(number, [("b", vec![number as u8; 900_000])])
+                    .unwrap();
+            }
+        }
+        answer
+    });
+    source.set("things").unwrap().put(1, [("i", 1)]).unwrap();
+    let served = Served::in_memory();
+    let (code, found) = moved(&addr, &served, &["--sample", "1"]);
+    assert_eq!((code, &found["followed"]), (0, &60.into()), "{found:#}");
+}
+
+#[test]
 fn an_index_that_is_made_during_the_move_comes_along() {
     let asked = std::sync::atomic::AtomicU64::new(0);
     let (source, addr) = watched(move |source, target, answer| {

@@ -198,8 +198,16 @@ impl MovedStore {
     ) -> Result<(Vec<SavedRecord>, Vec<RecordAddress>)> {
         let (mut records, mut damaged) = (Vec::new(), Vec::new());
         let digests: Vec<_> = changes.records.iter().collect();
-        for digests in digests.chunks(DIGESTS_AT_ONCE) {
-            let read = self.by_digest(digests)?;
+        let mut left = &*digests;
+        while !left.is_empty() {
+            let asked = left.split_at(left.len().min(DIGESTS_AT_ONCE)).0;
+            let read = self.by_digest(asked)?;
+            // The answer may end early, and says behind which digest.
+            let last = read.next.as_deref().map(str::parse::<PieceStart>);
+            let last = last.transpose()?.and_then(|next| next.after);
+            let ends = asked.iter().position(|(digest, _)| Some(**digest) == last);
+            let (digests, rest) = left.split_at(ends.map_or(asked.len(), |at| at + 1));
+            left = rest;
             if read.damaged == 0 {
                 records.extend(read.records);
                 continue;
