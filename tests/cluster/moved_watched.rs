@@ -9,7 +9,7 @@ use std::time::Duration;
 use spikelet::monitor::Monitor;
 use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
 use spikelet::record::KeyHash;
-use spikelet::relation::declared_relations;
+use spikelet::relation::{ManyToMany, declared_relations};
 use spikelet::{
     Expiration, NamespaceConfig, RecordSet, RecordStore, Store, WritePolicy, operations as ops,
 };
@@ -241,6 +241,23 @@ fn a_move_leaves_declarations_over_other_sets_as_they_are() {
     let (code, found) = moved(&addr, &served, &into);
     assert_eq!(code, 0, "{found:#}");
     assert_eq!(declared_relations(&cluster).unwrap(), []);
+}
+
+#[test]
+fn a_relation_of_the_cluster_keeps_its_name_from_one_over_other_sets() {
+    let (source, addr) = watched(|_, _, answer| answer);
+    follows(&source).link(1, 2).unwrap();
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    let others = ("others", "following");
+    let theirs = ManyToMany::new(&cluster, "follows", others, ("others", "followers"));
+    theirs.declare().unwrap();
+    let kept = declared_relations(&cluster).unwrap();
+    let (code, found) = moved(&addr, &served, &[]);
+    assert_eq!(code, 1, "{found:#}");
+    let refused = found["refused"][0].as_str().unwrap();
+    assert!(refused.contains("another relation"), "{found:#}");
+    assert_eq!(declared_relations(&cluster).unwrap(), kept);
 }
 
 #[test]

@@ -14,13 +14,15 @@ mod report;
 mod source;
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use spikelet::Key;
 use spikelet::backup::{PieceStart, SavedRecord};
-use spikelet::cluster::Cluster;
+use spikelet::cluster::{Cluster, Comparison};
 use spikelet::relation::{DECLARATION_SET, declared_relations, forget_relation};
 
 use self::position::MovePosition;
@@ -164,7 +166,7 @@ impl Move<'_> {
             compared.same = self.compare()?.same;
         }
         if compared.same {
-            let declarations = std::mem::take(&mut self.declarations);
+            let declarations = self.free_declarations()?;
             self.write(&declarations)?;
         }
         self.report.compared = Some(compared);
@@ -279,6 +281,30 @@ impl Move<'_> {
             self.patiently_one(|cluster| forget_relation(cluster, &relation.name))?;
         }
         Ok(())
+    }
+
+    /// Takes the declarations to write. One is refused if the cluster has another one of its name,
+    /// which is over other sets than the moved ones.
+    fn free_declarations(&mut self) -> Result<Vec<SavedRecord>> {
+        let mut declarations = std::mem::take(&mut self.declarations);
+        for known in self.patiently_one(declared_relations)? {
+            let mut sides = known.sides.iter().chain(&known.former);
+            if sides.any(|side| self.position.sets.iter().any(|set| **set == *side.set)) {
+                continue;
+            }
+            let name = Some(Key::from(&*known.name));
+            let Some(at) = declarations.iter().position(|record| record.key() == name) else {
+                continue;
+            };
+            let record = declarations.swap_remove(at);
+            let found =
+                self.patiently(|cluster| cluster.compare_saved(std::slice::from_ref(&record)))?;
+            if !matches!(found.as_slice(), [Ok(Comparison::Same)]) {
+                let error = "the cluster has another relation of this name, over other sets: forget it there, or give one of both another name";
+                self.refuse(&record.set, &shown(&record), &error)?;
+            }
+        }
+        Ok(declarations)
     }
 
     /// Takes the sets of these records for the move's own, before it writes to them: a move that
@@ -438,7 +464,7 @@ impl Move<'_> {
 
     /// Notes a record that the cluster has refused. Its set is compared whole at the end, also by a
     /// later run, for which the position goes past the refusal.
-    fn refuse(&mut self, set: &str, record: &str, error: &spikelet::Error) -> Result<()> {
+    fn refuse(&mut self, set: &str, record: &str, error: &dyn Display) -> Result<()> {
         self.report.refused_count += 1;
         if self.report.refused.len() < NAMED_MAX {
             self.report.refused.push(format!("{record}: {error}"));
