@@ -281,6 +281,32 @@ fn changed_records_come_along_however_much_they_have_together() {
 }
 
 #[test]
+fn a_position_is_that_of_one_namespace_of_the_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, file) = (dir.path().join("store"), dir.path().join("position"));
+    let mut one = NamespaceConfig::new("one");
+    one.max_record_bytes = 4 << 20;
+    let source = Store::builder().namespace(one).path(&path);
+    let source = source.namespace(NamespaceConfig::new("two"));
+    let source = source.open().unwrap();
+    // A cluster refuses it, so the position stays.
+    let things = source.namespace("one").unwrap().set("things").unwrap();
+    things.put("large", [("b", vec![7_u8; 1_500_000])]).unwrap();
+    source.close().unwrap();
+    drop((things, source));
+    let served = Served::in_memory();
+    let (path, file) = (path.to_str().unwrap(), file.to_str().unwrap());
+    let of = |name| {
+        let command = ["move", path, "--namespace", name, "--to", "test"];
+        [&command[..], &["--host", &served.addr, "--resume", file]].concat()
+    };
+    assert_eq!(json(&of("one")).0, 1);
+    let two = refused(&of("two"));
+    assert!(two.contains("namespace one"), "{two}");
+    assert_eq!(json(&of("one")).0, 1);
+}
+
+#[test]
 fn an_index_that_is_made_during_the_move_comes_along() {
     let asked = std::sync::atomic::AtomicU64::new(0);
     let (source, addr) = watched(move |source, target, answer| {

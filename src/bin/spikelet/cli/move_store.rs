@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &MoveArguments) -> Result<CommandOutcome> {
         arguments,
         position: MovePosition::default(),
         report: MoveReport {
-            source: arguments.source.clone(),
+            source: format!("{}, namespace {}", arguments.source, source.namespace()),
             target,
             ..MoveReport::default()
         },
