@@ -9,7 +9,7 @@ use std::time::Duration;
 use spikelet::monitor::Monitor;
 use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
 use spikelet::record::KeyHash;
-use spikelet::relation::{ManyToMany, declared_relations};
+use spikelet::relation::{DECLARATION_SET, ManyToMany, declared_relations, forget_relation};
 use spikelet::{
     Expiration, NamespaceConfig, RecordSet, RecordStore, Store, WritePolicy, operations as ops,
 };
@@ -241,6 +241,39 @@ fn a_move_leaves_declarations_over_other_sets_as_they_are() {
     let (code, found) = moved(&addr, &served, &into);
     assert_eq!(code, 0, "{found:#}");
     assert_eq!(declared_relations(&cluster).unwrap(), []);
+}
+
+#[test]
+fn records_that_the_cluster_alone_had_are_not_deleted_with_those_of_the_source() {
+    let once = AtomicBool::new(true);
+    let (source, addr) = watched(move |source, target, answer| {
+        if target.contains("hold=") && once.swap(false, Ordering::Relaxed) {
+            let others = source.set("others").unwrap();
+            others.put(1, [("i", 1)]).unwrap();
+            others.delete(1).unwrap();
+            let follows = follows(source);
+            follows.declare().unwrap();
+            assert!(forget_relation(source, "follows").unwrap());
+        }
+        answer
+    });
+    for set in ["others", DECLARATION_SET] {
+        let namespace = source.namespace("test").unwrap();
+        namespace.changes().enable(set).unwrap();
+    }
+    source.set("things").unwrap().put(1, [("i", 1)]).unwrap();
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    follows(&cluster).declare().unwrap();
+    let others = cluster.records("others").unwrap();
+    let own = [ops::put("i", 7)];
+    others
+        .operate_on(&WritePolicy::default(), &1.into(), &own)
+        .unwrap();
+    let (code, found) = moved(&addr, &served, &[]);
+    assert_eq!(code, 0, "{found:#}");
+    assert_eq!(records(&cluster, "others").len(), 1);
+    assert_eq!(declared_relations(&cluster).unwrap().len(), 1);
 }
 
 #[test]
