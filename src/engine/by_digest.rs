@@ -291,16 +291,15 @@ impl Namespace {
             let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
                 EditOutcome::of_operations(operations, (old, facts), body, results)
             };
-            match self
-                .core
-                .write(&mut Scratch::take(), &target, policy, must_exist, edit)
-            {
-                Err(refused) if refused.has_edges() && operations.only_deletes() => {
-                    self.delete_edges_of(&address.digest, address.filter, policy)?;
-                    Ok(WriteOutcome::default())
+            if !operations.only_deletes() || !Attempt::has_begun(&address.digest) {
+                let scratch = &mut Scratch::take();
+                match self.core.write(scratch, &target, policy, must_exist, edit) {
+                    Err(refused) if refused.has_edges() && operations.only_deletes() => {}
+                    written => return written,
                 }
-                written => written,
             }
+            self.delete_edges_of(&address.digest, address.filter, policy)?;
+            Ok(WriteOutcome::default())
         })
     }
 
@@ -318,8 +317,7 @@ impl Namespace {
         self.core.activity.track(OperationKind::Write, || {
             match self.core.delete(&target, policy) {
                 Err(refused) if refused.has_edges() => {
-                    self.delete_edges_of(&address.digest, address.filter, policy)?;
-                    Ok(())
+                    Ok(self.delete_edges_of(&address.digest, address.filter, policy)?)
                 }
                 deleted => deleted.map(drop),
             }

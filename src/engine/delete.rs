@@ -1,7 +1,7 @@
 //! The path of a delete: lock, look at the record, check as a write does
 //! (semantics.md#order-of-checks), put the tombstone, unlock.
 
-use spikelet_storage::{Change, EntryView, Lsn};
+use spikelet_storage::{Attempt, Change, EntryView, Lsn};
 
 use super::core::{NamespaceCore, expired, metadata_of};
 use super::policy::{GenerationPolicy, WritePolicy};
@@ -28,6 +28,11 @@ impl NamespaceCore {
         target: &WriteTarget<'_>,
         policy: &WritePolicy,
     ) -> Result<Lsn, WriteRefusal> {
+        // One in steps that was put off between two of them goes on: the policy was asked before.
+        if Attempt::has_begun(&target.digest) {
+            let (relations, record) = (Vec::new(), None);
+            return Err(Error::HasEdges { relations, record }.into());
+        }
         let mut lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)

@@ -182,7 +182,8 @@ impl<'g> Deletion<'g> {
                 Together::new(self, &transaction, &DeleteSteps::new(None)).delete(&given, true)
             });
         }
-        let mut steps = DeleteSteps::new(Some(given));
+        let digest = self.guard.namespace().key_hash().digest(set, key);
+        let mut steps = DeleteSteps::new(Some((given, digest)));
         loop {
             let Some(at) = steps.open.last().copied() else {
                 return Ok(true);
@@ -222,7 +223,7 @@ impl<'g> Deletion<'g> {
                         return Ok(deleted);
                     }
                     if deleted {
-                        steps.has_begun = true;
+                        steps.begin();
                         steps.progress.edges += 1;
                         if observe(steps.progress).is_break() {
                             return Ok(false);
@@ -262,7 +263,7 @@ impl<'g> Deletion<'g> {
                     // chain again.
                     if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
                         own.at(namespace, key).delete()?;
-                        steps.has_begun = true;
+                        steps.begin();
                     }
                     return Ok(ControlFlow::Continue(true));
                 }
@@ -307,7 +308,9 @@ impl<'g> Deletion<'g> {
                 match done {
                     StepDone::Nothing => return Ok(ControlFlow::Continue(true)),
                     StepDone::Struck(struck) => {
-                        steps.has_begun |= struck;
+                        if struck {
+                            steps.begin();
+                        }
                         has_any |= struck;
                         continue;
                     }
@@ -319,7 +322,7 @@ impl<'g> Deletion<'g> {
                     StepDone::Removed => {}
                 }
                 has_any = true;
-                steps.has_begun = true;
+                steps.begin();
                 steps.progress.edges += 1;
                 if observe(steps.progress).is_break() {
                     return Ok(ControlFlow::Break(()));

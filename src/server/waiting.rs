@@ -193,7 +193,7 @@ impl<'s> WaitingWrite<'s> {
     }
 
     fn leave_queue(&mut self) {
-        self.attempt = self.served.namespace.attempt();
+        self.attempt.leave_queue();
         self.hold = None;
     }
 

@@ -45,6 +45,8 @@ struct QueueState {
     space_ends: Option<Instant>,
     /// The last write that is to be durable before the task goes on.
     unsynced: Option<Lsn>,
+    /// The record of a write that is made in steps, once one of them has changed something.
+    begun: Option<Digest>,
 }
 
 #[derive(Debug)]
@@ -99,15 +101,17 @@ impl Attempt {
                 is_last: false,
                 space_ends: None,
                 unsynced: None,
+                begun: None,
             })),
         }
     }
 
     /// Makes the write. Where it would wait for a record or for space, it fails with
     /// [`Error::Timeout`](crate::Error::Timeout) or
-    /// [`Error::StopWrites`](crate::Error::StopWrites), nothing is changed, and
-    /// [`Attempt::must_wait`] is true: then await [`Attempt::ready`], and run it again. Where it
-    /// would wait for a sync, it succeeds: see [`Attempt::take_unsynced`].
+    /// [`Error::StopWrites`](crate::Error::StopWrites), nothing is changed but by earlier steps
+    /// ([`Attempt::begin_steps`]), and [`Attempt::must_wait`] is true: then await
+    /// [`Attempt::ready`], and run it again. Where it would wait for a sync, it succeeds: see
+    /// [`Attempt::take_unsynced`].
     ///
     /// Limits of time in the write itself have no effect, except that a write without any patience
     /// is refused at once.
@@ -123,6 +127,7 @@ impl Attempt {
         {
             // The write ended without the record that was handed over.
             state.awaited = Awaited::Nothing;
+            state.begun = None;
         }
         done
     }
@@ -141,6 +146,38 @@ impl Attempt {
             running.as_ref().is_some_and(|state| state.must_wait)
         };
         RUNNING.try_with(must_wait).unwrap_or(false)
+    }
+
+    /// Notes in the attempt that this thread runs, if it runs one, that a step of the write of this
+    /// record has changed something: where a later step has to wait, the next run goes on from
+    /// there.
+    pub fn begin_steps(digest: &Digest) {
+        let begin = |running: &RefCell<Option<Box<QueueState>>>| {
+            if let Some(state) = &mut *running.borrow_mut() {
+                state.begun = Some(*digest);
+            }
+        };
+        // A thread that ends runs no attempt.
+        let _ = RUNNING.try_with(begin);
+    }
+
+    /// Returns whether the attempt that this thread runs has begun the steps of a write of this
+    /// record, in this run or in an earlier one.
+    #[must_use]
+    pub fn has_begun(digest: &Digest) -> bool {
+        let has_begun = |running: &RefCell<Option<Box<QueueState>>>| {
+            let running = running.borrow();
+            (running.as_ref()).is_some_and(|state| state.begun == Some(*digest))
+        };
+        RUNNING.try_with(has_begun).unwrap_or(false)
+    }
+
+    /// Leaves the queue of the record. The next run queues again.
+    pub fn leave_queue(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.must_wait = false;
+            state.awaited = Awaited::Nothing;
+        }
     }
 
     /// Queues for a record before the write, and then owns it until the write is run: for writers

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use spikelet::record::KeyHash;
+use spikelet::relation::{ManyToMany, OnDelete};
 use spikelet::server::Server;
 use spikelet::{Durability, NamespaceConfig, Store, Value};
 
@@ -125,6 +126,56 @@ fn a_row_of_a_batch_waits_with_the_rows_behind_it_and_each_is_written_once() {
                 .int("n"),
             1
         );
+    }
+}
+
+#[test]
+fn a_delete_in_steps_that_waits_between_two_of_them_is_not_asked_for_its_generation_again() {
+    let running = serve();
+    let namespace = running.store.namespace("test").unwrap();
+    let follows = ManyToMany::new(
+        &running.store,
+        "follows",
+        ("demo", "following"),
+        ("demo", "followers"),
+    );
+    let follows = follows.on_delete(OnDelete::Detach);
+    for is_batch in [false, true] {
+        // More than go in one step.
+        for target in 2..=301 {
+            follows.link(1, target).unwrap();
+        }
+        let set = running.store.set("demo").unwrap();
+        let record = set.get(1).unwrap().unwrap();
+        let generation = u32::from(record.metadata().generation);
+        let delete = |message: Message| message.generation(generation);
+        let flags = WRITE | DELETE | GENERATION_EQUAL;
+        let message = if is_batch {
+            let put = row(0, WRITE).op(2, 1, "i", &[7; 8]);
+            let rows = [(digest(1_000), put), (digest(1), delete(row(0, flags)))];
+            batch(0x04, &rows)
+        } else {
+            delete(Message::about(0, flags, 0, 1))
+        };
+        let message = Message {
+            timeout_ms: 3_600_000,
+            ..message
+        };
+        let waits = namespace.stats().waits;
+        let mut wire = with_locked(&running.store, 301, || {
+            let mut wire = begin(&running, &message);
+            if is_batch {
+                let (_, first) = wire.receive().unwrap();
+                assert_eq!(answers(&first)[0].code, 0);
+            }
+            // The row of a batch leaves the queue while the answer of the row before is sent.
+            until(|| namespace.stats().waits == waits + 1 + u64::from(is_batch));
+            wire
+        });
+        let (_, body) = wire.receive().unwrap();
+        assert_eq!(answers(&body)[0].code, 0, "{is_batch}");
+        assert!(set.get(1).unwrap().is_none());
+        assert!(follows.sources(301).page(0, 1).unwrap().is_empty());
     }
 }
 

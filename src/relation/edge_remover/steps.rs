@@ -1,5 +1,7 @@
 //! The records that a delete in steps deletes, and how far it has come.
 
+use spikelet_storage::{Attempt, Digest};
+
 use crate::relation::address::Address;
 use crate::relation::audit::RelationProgress;
 
@@ -18,19 +20,31 @@ pub(super) struct DeleteSteps {
     pub(super) parts: Vec<DependentRecord>,
     /// The parts that are not deleted yet. The last one goes first.
     pub(super) open: Vec<usize>,
-    /// Whether a step has changed a record.
+    /// The digest of the record that a caller deletes.
+    digest: Option<Digest>,
+    /// Whether a step has changed a record, in this run of the call or in an earlier one.
     pub(super) has_begun: bool,
     pub(super) progress: RelationProgress,
 }
 
 impl DeleteSteps {
-    pub(super) fn new(given: Option<Address>) -> Self {
-        let given = given.map(|record| DependentRecord { record, of: None });
+    pub(super) fn new(given: Option<(Address, Digest)>) -> Self {
+        let digest = given.as_ref().map(|(_, digest)| *digest);
+        let given = given.map(|(record, _)| DependentRecord { record, of: None });
         Self {
             open: given.iter().map(|_| 0).collect(),
             parts: given.into_iter().collect(),
-            has_begun: false,
+            has_begun: digest.is_some_and(|digest| Attempt::has_begun(&digest)),
+            digest,
             progress: RelationProgress::default(),
+        }
+    }
+
+    /// Notes that a step has changed a record.
+    pub(super) fn begin(&mut self) {
+        self.has_begun = true;
+        if let Some(digest) = &self.digest {
+            Attempt::begin_steps(digest);
         }
     }
 
