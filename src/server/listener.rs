@@ -154,8 +154,12 @@ impl ServerHandle {
     /// [`MonitorBuilder::connections`](crate::monitor::MonitorBuilder::connections).
     #[cfg(feature = "monitor")]
     pub fn connection_count(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
-        let shared = Arc::clone(&self.shared);
-        move || shared.counters.open.get()
+        // A monitor outlives the server, whose end rolls back the transactions of its clients.
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            let shared = shared.upgrade();
+            shared.map_or(0, |shared| shared.counters.open.get())
+        }
     }
 
     /// Returns a check of logins for

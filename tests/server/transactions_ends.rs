@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::server_client::transaction::*;
 use crate::server_client::*;
 use crate::transactions::seen;
+#[cfg(feature = "monitor")]
+use spikelet::monitor::Monitor;
 use spikelet::server::Server;
 use spikelet::storage::ManualClock;
 
@@ -162,4 +164,21 @@ fn a_server_that_stops_rolls_back_and_one_that_starts_knows_what_was_committed()
     // A client that has missed the answer to its commit gets it again.
     assert_eq!(done.commit(&mut wire), 0);
     assert_eq!(wire.ask(&mark(8)).code, EXPIRED);
+}
+
+#[cfg(feature = "monitor")]
+#[test]
+fn a_server_that_stops_rolls_back_under_a_monitor_that_goes_on() {
+    let running = serve();
+    let monitor = Monitor::builder(&running.store).listen("127.0.0.1:0");
+    let counts = running.handle.connection_count();
+    let monitor = monitor.unwrap().connections(counts).start().unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    assert_eq!(Txn::new(7).put(&mut wire, 1, 10).code, 0);
+    drop(wire);
+    running.handle.stop();
+    let handle = Server::builder(&running.store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    assert_eq!(wire.ask(&Message::put(1, "i", 2)).code, 0);
+    drop(monitor);
 }
