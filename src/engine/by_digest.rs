@@ -298,7 +298,7 @@ impl Namespace {
                     written => return written,
                 }
             }
-            self.delete_edges_of(&address.digest, address.filter, policy)?;
+            self.delete_edges_at(address, policy)?;
             Ok(WriteOutcome::default())
         })
     }
@@ -316,12 +316,16 @@ impl Namespace {
         let target = address.target(self.set_number(address.set));
         self.core.activity.track(OperationKind::Write, || {
             match self.core.delete(&target, policy) {
-                Err(refused) if refused.has_edges() => {
-                    Ok(self.delete_edges_of(&address.digest, address.filter, policy)?)
-                }
+                Err(refused) if refused.has_edges() => Ok(self.delete_edges_at(address, policy)?),
                 deleted => deleted.map(drop),
             }
         })
+    }
+
+    fn delete_edges_at(&self, address: &DigestAddress<'_>, policy: &WritePolicy) -> Result<()> {
+        let mut policy = policy.clone();
+        policy.access = ShardAccess::Remote;
+        self.delete_edges_of(&address.digest, address.filter, &policy)
     }
 
     /// All secondary indexes, in the order in which they were declared.

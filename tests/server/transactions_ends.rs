@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::server_client::transaction::*;
 use crate::server_client::*;
 use crate::transactions::seen;
+use spikelet::Store;
 #[cfg(feature = "monitor")]
 use spikelet::monitor::Monitor;
+use spikelet::relation::{ManyToMany, OnDelete};
 use spikelet::server::Server;
 use spikelet::storage::ManualClock;
 
@@ -181,4 +183,25 @@ fn a_server_that_stops_rolls_back_under_a_monitor_that_goes_on() {
     let mut wire = Wire::to(handle.addr());
     assert_eq!(wire.ask(&Message::put(1, "i", 2)).code, 0);
     drop(monitor);
+}
+
+fn follows(running: &Running) -> ManyToMany<&Store> {
+    let side = |bin| ("demo", bin);
+    let (from, to) = (side("following"), side("followers"));
+    ManyToMany::new(&running.store, "follows", from, to).on_delete(OnDelete::Detach)
+}
+
+#[test]
+fn a_delete_with_edges_to_a_record_of_a_transaction_is_blocked() {
+    let running = serve();
+    follows(&running).link(1, 2).unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    let mut txn = Txn::new(7);
+    assert_eq!(txn.put(&mut wire, 2, 20).code, 0);
+    let delete = Message::about(0, WRITE | DELETE, 0, 1);
+    assert_eq!(wire.ask(&delete).code, BLOCKED);
+    assert!(follows(&running).contains(1, 2).unwrap());
+    assert_eq!(txn.commit(&mut wire), 0);
+    assert_eq!(wire.ask(&delete).code, 0);
+    assert!(!follows(&running).contains(1, 2).unwrap());
 }

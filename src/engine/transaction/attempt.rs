@@ -104,6 +104,8 @@ pub(in crate::engine) struct TransactionRun {
     takes_writes: bool,
     max_records: usize,
     max_bytes: usize,
+    #[cfg(feature = "server")]
+    yields: bool,
     state: RefCell<AttemptState>,
 }
 
@@ -119,6 +121,8 @@ impl TransactionRun {
             takes_writes,
             max_records: policy.max_records,
             max_bytes: policy.max_bytes,
+            #[cfg(feature = "server")]
+            yields: policy.yields,
             state: RefCell::default(),
         }
     }
@@ -394,6 +398,19 @@ impl TransactionRun {
             overrule(&self.core, &reads);
         }
         let locked = lock_unchanged(&self.core, &state, (&[], &changes), left)?;
+        #[cfg(feature = "server")]
+        if self.yields {
+            // Under the records' own locks, as clients' transactions lock them.
+            let mut written = changes.iter().map(|change| &change.seen.digest);
+            let locks = &self.core.provisional_locks;
+            if let Some(digest) = written.find(|digest| locks.owner(digest).is_some()) {
+                let conflict = Conflict {
+                    cause: ConflictCause::Locked,
+                    record: state.record_id(digest),
+                };
+                return Err(CommitFailure::Failed(conflict.into_error(1)));
+            }
+        }
         if !reads.is_empty() {
             #[cfg(feature = "server")]
             if GUARDS.keep(CommitRule::LocksBeforeOverruling)

@@ -24,6 +24,8 @@ use crate::{Error, Result};
 
 use super::activity::OperationKind;
 use super::namespace::Namespace;
+#[cfg(feature = "server")]
+use super::policy::ShardAccess;
 use super::policy::WritePolicy;
 use super::set::Set;
 use super::store::Store;
@@ -213,9 +215,13 @@ impl Namespace {
         policy: &WritePolicy,
         run: impl FnMut(&Transaction<'_>) -> Result<R>,
     ) -> Result<R> {
-        let policy = TransactionPolicy::default()
-            .acknowledge(policy.acknowledge)
-            .total_timeout(policy.total_timeout);
+        let policy = TransactionPolicy {
+            acknowledge: policy.acknowledge,
+            total_timeout: policy.total_timeout,
+            #[cfg(feature = "server")]
+            yields: policy.access == ShardAccess::Remote,
+            ..TransactionPolicy::default()
+        };
         Ok(self.repeat(&policy, true, run)?.0)
     }
 

@@ -39,6 +39,10 @@ pub struct TransactionPolicy {
     /// [`Namespace::write_together_once`](crate::Namespace::write_together_once) is known. Default:
     /// 10 minutes, DynamoDB's.
     pub token_time_to_live: Duration,
+    /// Whether a commit is refused that writes a record which a wire client's transaction has
+    /// locked: that of another client's call.
+    #[cfg(feature = "server")]
+    pub(super) yields: bool,
 }
 
 impl Default for TransactionPolicy {
@@ -54,6 +58,8 @@ impl Default for TransactionPolicy {
             max_records: 4_096,
             max_bytes: 32 << 20,
             token_time_to_live: Duration::from_secs(600),
+            #[cfg(feature = "server")]
+            yields: false,
         }
     }
 }
