@@ -205,3 +205,23 @@ fn a_delete_with_edges_to_a_record_of_a_transaction_is_blocked() {
     assert_eq!(wire.ask(&delete).code, 0);
     assert!(!follows(&running).contains(1, 2).unwrap());
 }
+
+#[test]
+fn a_delete_is_judged_by_relations_that_were_declared_before_its_commit() {
+    let running = serve();
+    let set = running.store.set("demo").unwrap();
+    set.put(1, [("following", vec![2])]).unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    let mut txn = Txn::new(7);
+    assert_eq!(txn.delete(&mut wire, 1).code, 0);
+    follows(&running).declare().unwrap();
+    assert_eq!(txn.commit(&mut wire), ABORTED);
+    assert!(set.exists(1).unwrap());
+    // One that is judged by them, and leaves no edges.
+    let mut txn = Txn::new(8);
+    let clear = Message::about(0, WRITE, 0, 1).op(4, 4, "following", &[0x91, 11]);
+    assert_eq!(txn.write(&mut wire, 1, clear).code, 0);
+    assert_eq!(txn.delete(&mut wire, 1).code, 0);
+    assert_eq!(txn.commit(&mut wire), 0);
+    assert!(!set.exists(1).unwrap());
+}

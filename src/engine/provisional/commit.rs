@@ -1,11 +1,12 @@
 //! The commit: the records a transaction has read are looked at again, and its writes become
 //! visible, all of them at once.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use spikelet_storage::{
-    Change, ConflictCause, Digest, Error as StorageError, NewVersion, RecordChange, RecordVersion,
-    SeenRecord,
+    Change, ConflictCause, Digest, Error as StorageError, GroupMember, NewVersion, RecordChange,
+    RecordVersion, SeenRecord,
 };
 
 use super::guards::{CommitRule, GUARDS};
@@ -13,7 +14,7 @@ use super::{Base, Provisional, stamp_of};
 use crate::engine::by_digest::DigestAddress;
 use crate::engine::core::{NamespaceCore, expired};
 use crate::engine::namespace::Namespace;
-use crate::engine::policy::Acknowledge;
+use crate::engine::policy::{Acknowledge, ShardAccess};
 use crate::engine::refusals::conflict;
 use crate::{Error, Result};
 
@@ -129,6 +130,16 @@ impl Namespace {
         }
         if locked.is_empty() {
             return Ok(());
+        }
+        let rules = core.relations.epoch.load(Ordering::Acquire);
+        let is_as_judged = writes.iter().all(|(_, write)| write.rules == rules);
+        let deleted =
+            |(_, change): &&GroupMember<'_, '_>| matches!(change, Some(Change::Delete(_)));
+        for (lock, _) in locked.iter().filter(deleted).filter(|_| !is_as_judged) {
+            if let Some(live) = lock.entry()? {
+                let checked = core.check_edges(ShardAccess::Remote, &live);
+                checked.map_err(|_| conflict(ConflictCause::Changed))?;
+            }
         }
         let published = core.publish_group(locked, Acknowledge::Durable);
         for (_, write) in writes {

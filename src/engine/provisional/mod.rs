@@ -17,6 +17,7 @@ mod interleavings;
 pub(crate) mod locks;
 
 use std::num::NonZeroU64;
+use std::sync::atomic::Ordering;
 
 use spikelet_storage::{BufferedVersion, ConflictCause, Digest, EntryView, RecordVersion};
 
@@ -39,6 +40,8 @@ pub(crate) struct Provisional {
     version: Option<BufferedVersion>,
     /// Whether a root loses the description of its shards.
     loses_shards: bool,
+    /// The number of the relations' declarations by which it was judged.
+    rules: u64,
 }
 
 /// The record when a transaction first writes it.
@@ -172,11 +175,13 @@ impl Namespace {
             -> std::result::Result<(Option<BufferedVersion>, bool, R), WriteRefusal>,
     ) -> std::result::Result<(Provisional, R), WriteRefusal> {
         let core = &self.core;
+        let rules = core.relations.epoch.load(Ordering::Acquire);
         let keep = |base, (version, loses_shards, result): (_, bool, _)| {
             let provisional = Provisional {
                 base,
                 version,
                 loses_shards,
+                rules,
             };
             (provisional, result)
         };
