@@ -1,5 +1,8 @@
 //! Batches: every row is answered, or none is executed.
 
+use spikelet::Store;
+use spikelet::server::{Server, ServerConfig};
+
 use crate::server_client::*;
 
 #[test]
@@ -124,4 +127,27 @@ fn a_large_batch_comes_in_several_pieces() {
         assert_eq!(answer.int("i"), i64::from(answer.row));
     }
     assert_eq!(answers.len() as i64, ROWS);
+}
+
+#[test]
+fn a_compressed_batch_has_answers_that_are_longer_than_a_message_may_be() {
+    let config = ServerConfig::namespace_of("test");
+    let store = Store::builder().namespace(config.max_record_bytes(8 << 20));
+    let store = store.open().unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let set = store.set("demo").unwrap();
+    // Each row is shorter.
+    for (key, bytes) in [(1, 120_000), (2, 8_384_000)] {
+        set.put(key, [("b", vec![7_u8; bytes])]).unwrap();
+    }
+    let read = |times| (0..times).fold(row(READ, 0), |row, _| row.op(1, 0, "b", &[]));
+    let rows = [(digest(1), read(1)), (digest(2), read(16))];
+    let mut batch = Message {
+        timeout_ms: 3_600_000,
+        ..batch(0x04, &rows)
+    };
+    batch.info[0] |= COMPRESS_RESPONSE;
+    let (told, code) = Wire::to(handle.addr()).ask_many(&batch);
+    let counts: Vec<_> = told.iter().map(|row| (row.code, row.ops.len())).collect();
+    assert_eq!((counts, code), (vec![(0, 1), (0, 16)], 0));
 }
