@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use spikelet::ListReturnType;
+use spikelet::expressions::{ExpType, eq, list_bin, lists, val};
+
 use crate::server_client::*;
 
 #[test]
@@ -129,6 +132,33 @@ fn a_query_keeps_to_its_pace_and_can_be_aborted() {
     assert!(wire.info("query-show:trid=9\n")[0].contains("status=done(user-aborted)"));
     assert_eq!(wire.info("query-abort:id=9\n"), ["ERROR:2:job not found"]);
     assert!(other.is_alive());
+}
+
+#[test]
+fn a_query_that_finds_nothing_ends_when_its_client_has_gone() {
+    let running = serve();
+    let set = running.store.set("demo").unwrap();
+    let numbers: Vec<_> = (0..20_000).map(|number| number ^ 0x2a5a).collect();
+    for key in 0..400 {
+        set.put(key, [("l", numbers.clone())]).unwrap();
+    }
+    // The element of rank 5: all of them are compared.
+    let (value, list) = (ListReturnType::Values, list_bin("l"));
+    let element = lists::get_by_rank(value, ExpType::Int, 5, list, &[]);
+    let nothing = eq(element, val(-1)).to_bytes().unwrap();
+    let nothing = query().field(43, &nothing).field(7, &9_u64.to_be_bytes());
+    let mut wire = Wire::to(running.handle.addr());
+    let mut gone = Wire::to(running.handle.addr());
+    gone.send(&nothing.frame());
+    let mut shown = || wire.info("query-show:id=9\n").remove(0);
+    until(|| shown().contains("status=active"));
+    drop(gone);
+    until(|| shown().contains("status=done"));
+    let shown = shown();
+    assert!(
+        shown.contains("status=done(abandoned-response-error)"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! What a client's messages ask for: one record, a batch or a query.
 
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
+
+use tokio::io::Interest;
 
 use super::{Closed, Connection};
 use crate::server::batch::Batch;
@@ -191,6 +196,10 @@ impl Connection<'_> {
                 compress_frames(&mut self.outbox, at);
             }
             self.check_memory()?;
+            // Nothing is sent that would notice it.
+            if step != QueryStep::Done && self.outbox.is_empty() && self.is_client_gone() {
+                return Err(Closed::Io(io::ErrorKind::ConnectionAborted.into()));
+            }
             match step {
                 QueryStep::Done => return Ok(()),
                 QueryStep::More => {
@@ -203,6 +212,15 @@ impl Connection<'_> {
                     tokio::time::sleep(time).await;
                 }
             }
+        }
+    }
+
+    /// Returns whether the client has closed the connection, as far as that has arrived.
+    fn is_client_gone(&self) -> bool {
+        let ready = pin!(self.stream.socket().ready(Interest::READABLE));
+        match ready.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ready) => ready.is_ok_and(|ready| ready.is_read_closed()),
+            Poll::Pending => false,
         }
     }
 
