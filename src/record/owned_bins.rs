@@ -209,10 +209,11 @@ impl<'a> OwnedBins<'a> {
         if kept.is_empty() || sharded.is_empty() && !kept.iter().any(is_owned) {
             return Ok(None);
         }
-        // What describes the shards of a root belongs together.
+        // What describes the shards of a root belongs together, and stands for their bins.
         let describes = by == Replacer::User && owns_shards && !sharded.is_empty();
+        let is_sharded = |name: &[u8]| sharded.iter().any(|(bin, _)| bin.as_bytes() == name);
         let is_other = |bin: &RawBin<'_>| {
-            let is_described = describes && describes_shards(bin.name);
+            let is_described = describes && (describes_shards(bin.name) || is_sharded(bin.name));
             !is_described && !kept.iter().any(|kept| kept.name == bin.name)
         };
         let others: Vec<RawBin<'_>> = new.raw_bins().filter(is_other).collect();

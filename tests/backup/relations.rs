@@ -113,3 +113,18 @@ fn edges_of_a_record_stay_wherever_their_shards_are() {
         }
     }
 }
+
+#[test]
+fn edges_in_one_record_of_a_backup_leave_the_shards_of_the_store() {
+    for bins in [&["followers"][..], &["following", "followers"]] {
+        let store = with_shards(10..20, bins);
+        let summary = restored(&with_shards(30..35, &[]), &store, false).unwrap();
+        assert_eq!((summary.existed, summary.refused), (0, 0), "{bins:?}");
+        let users = |bin| ("users", bin);
+        let follows = ManyToMany::new(&store, "follows", users("following"), users("followers"));
+        let ten: Vec<Key<'_>> = (10..20).map(Key::from).collect();
+        for side in [follows.sources(2), follows.targets(2)] {
+            assert_eq!(side.page(0, 20).unwrap(), ten, "{bins:?}");
+        }
+    }
+}

@@ -56,7 +56,8 @@ pub struct RestoreSummary {
     /// Records that already exist with the same or a higher generation; records of a sharded
     /// collection: behind the same transition or a later one.
     pub fresher: u64,
-    /// Records that already exist, with [`RestoreOptions::unique`].
+    /// Records that already exist and stay: all of them with [`RestoreOptions::unique`], else
+    /// companions with edges of a declared relation.
     pub existed: u64,
     /// Records that have expired meanwhile.
     pub expired: u64,

@@ -92,7 +92,7 @@ struct RestoreReport {
 /// why.
 const REST: &str = "\
 /fresher: kept, as new: exist with this generation or a higher one, or with later shards
-/existed: kept, existed: were to be left alone
+/existed: kept, existed: were to be left alone, or hold edges of a relation
 /expired: expired: have expired since
 /without_bins: without bins: hold nothing that could be stored
 /left_out: left out: are of other namespaces or sets
