@@ -23,6 +23,7 @@ use super::activity::{Activity, OperationKind};
 use super::catalog::Catalog;
 use super::companion_sets::{SetBits, is_companion};
 use super::config::NamespaceConfig;
+use super::declaration::DECLARATION_SET;
 use super::entry::facts_of;
 pub(super) use super::entry::{expired, key_of, metadata_of, record_of, record_with_bins};
 use super::hot_keys::HotKeys;
@@ -277,26 +278,43 @@ impl NamespaceCore {
         if let Some(before_ms) = before_ms {
             self.check_collections(what, before_ms)?;
         }
-        let left = match before {
-            Some(_) if what == Truncate::Namespace => self.renew_declarations()?,
-            _ => Vec::new(),
+        let removed = self.remove_truncated(what, before_ms);
+        let is_refused = |error: &Error| match error {
+            Error::Storage(error) => {
+                matches!(**error, StorageError::Closed { .. } | StorageError::OpenedForReading { .. })
+            }
+            _ => false,
         };
-        let removed = self.storage.truncate(what, before_ms);
-        if let Err(
-            spikelet_storage::Error::Closed { .. }
-            | spikelet_storage::Error::OpenedForReading { .. },
-        ) = &removed
-        {
-            return Ok(removed?);
-        }
         // Another error may come behind the removal: all that follows it is due.
-        let renewed = self.put_declarations(left);
-        // Behind the removal: entries of records that are gone do no harm meanwhile, since a query
-        // looks at the record.
-        self.clean_indexes(what);
-        self.read_declarations();
-        let removed = removed?;
-        renewed.map(|()| removed)
+        if !removed.as_ref().is_err_and(is_refused) {
+            // Entries of records that are gone do no harm meanwhile, since a query looks at the
+            // record.
+            self.clean_indexes(what);
+            self.read_declarations();
+        }
+        removed
+    }
+
+    fn remove_truncated(self: &Arc<Self>, what: Truncate, before_ms: Option<u64>) -> Result<u64> {
+        let mut removed = 0;
+        if before_ms.is_some() && what == Truncate::Namespace {
+            let mut others = self.storage.sets();
+            others.retain(|set| set.name != DECLARATION_SET);
+            others.sort_by_key(|set| set.stored_bytes);
+            while let Err(error) = self.renew_declarations() {
+                // A full store takes no write: the largest set makes room first.
+                let is_full = matches!(error, Error::StopWrites { .. });
+                let other = others.pop().filter(|_| is_full);
+                let other = other.and_then(|set| match &*set.name {
+                    "" => Some(0),
+                    name => self.storage.set_id(name),
+                });
+                let other = Truncate::Set(other.ok_or(error)?);
+                removed += self.storage.truncate(other, before_ms)?;
+                self.storage.maintain()?;
+            }
+        }
+        Ok(removed + self.storage.truncate(what, before_ms)?)
     }
 
     /// Lends the live records of one set, or of all, to `read`, until it breaks off.

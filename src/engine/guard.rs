@@ -13,7 +13,7 @@ use super::relation_rules::{RuleTable, SetRules};
 use super::set::Set;
 use super::write::{EditOutcome, WriteRefusal, WriteTarget};
 use crate::record::body::read_varint;
-use crate::record::{Key, OwnedBins, Record, RecordView, Replacer};
+use crate::record::{Key, OwnedBins, RecordView, Replacer};
 use crate::{Error, Result};
 
 /// The next number of declarations. No two namespaces have one number, since a handle may go from
@@ -173,38 +173,14 @@ impl NamespaceCore {
     }
 
     /// Gives the declarations the present update time: a rule lasts longer than what it is for.
-    /// Returns the records that a full store does not let be written.
-    pub(super) fn renew_declarations(self: &Arc<Self>) -> Result<Vec<Record>> {
+    pub(super) fn renew_declarations(self: &Arc<Self>) -> Result<()> {
         let names = self.catalog.lock().relations.clone();
         let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
         let set = Set::new(self, DECLARATION_SET)?;
-        let mut left = Vec::new();
         for name in &names {
-            // Each refusal takes as long as a write waits for space.
-            if !left.is_empty() {
-                left.extend(set.get(&**name)?);
-                continue;
-            }
             match set.touch_with(&policy, &**name) {
-                Err(Error::StopWrites { .. }) => left.extend(set.get(&**name)?),
                 Ok(_) | Err(Error::NotFound { .. } | Error::Damaged { .. }) => {}
                 Err(error) => return Err(error),
-            }
-        }
-        Ok(left)
-    }
-
-    /// Writes declarations again that a truncation may have taken.
-    pub(super) fn put_declarations(self: &Arc<Self>, left: Vec<Record>) -> Result<()> {
-        let policy = WritePolicy::default().expiration(Expiration::Never);
-        if !left.is_empty() {
-            // What the truncation has removed makes room once its blocks are cleaned.
-            self.storage.maintain()?;
-        }
-        for record in left {
-            if let Some(name) = record.key().map(Key::into_owned) {
-                let set = Set::new(self, DECLARATION_SET)?;
-                set.put_with(&policy, name, record.into_bins()?)?;
             }
         }
         Ok(())
