@@ -68,6 +68,9 @@ fn large_values_that_repeat_stop_at_the_size_of_a_collection() {
     let with_ranks = maps::put_items(&policy.persist_index(true), "m", entries);
     set.operate("key", &[with_ranks]).unwrap();
     let anything = |times| vec![Value::Wildcard; times];
+    let count = lists::get_by_value_list("l", anything(100), ListReturnType::Count);
+    let count = set.operate("key", &[count]).unwrap();
+    assert_eq!(count.bin("l"), Some(&1.into()));
     let few = lists::get_by_value_list("l", anything(3), ListReturnType::Values);
     let few = set.operate("key", &[few]).unwrap();
     assert_eq!(few.bin("l"), Some(&Value::List(vec![large(); 3].into())));

@@ -169,6 +169,29 @@ impl Returns {
         }
     }
 
+    /// Whether ranks are returned.
+    pub(super) const fn wants_ranks(self) -> bool {
+        matches!(
+            self.kind,
+            ReturnKind::Rank
+                | ReturnKind::ReverseRank
+                | ReturnKind::RankRange
+                | ReturnKind::ReverseRankRange
+        )
+    }
+
+    /// Whether items that are selected twice are returned twice.
+    pub(super) const fn repeats_items(self) -> bool {
+        matches!(
+            self.kind,
+            ReturnKind::Key
+                | ReturnKind::Value
+                | ReturnKind::KeyValue
+                | ReturnKind::UnorderedMap
+                | ReturnKind::OrderedMap
+        ) && !self.inverted
+    }
+
     /// Returns the encoded form: the number in the low 16 bits, inversion in the next one.
     pub(crate) const fn code(self) -> u64 {
         self.kind as u64 | if self.inverted { INVERTED } else { 0 }

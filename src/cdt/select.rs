@@ -155,13 +155,7 @@ pub(super) fn select(
     selector: &Selector<'_>,
     returns: &mut Returns,
 ) -> Result<SelectedPlaces, CallError> {
-    let rank_wanted = matches!(
-        returns.kind,
-        ReturnKind::Rank
-            | ReturnKind::ReverseRank
-            | ReturnKind::RankRange
-            | ReturnKind::ReverseRankRange
-    );
+    let rank_wanted = returns.wants_ranks();
     match selector {
         Selector::Index(index) => {
             let at = resolve(view.count, *index).ok_or(OUT_OF_RANGE)?;
@@ -274,7 +268,7 @@ pub(super) fn select(
             ),
         },
         Selector::Values(values) => {
-            value_list::select(view, &split(values)?, rank_wanted).map(SelectedPlaces::Listed)
+            value_list::select(view, &split(values)?, *returns).map(SelectedPlaces::Listed)
         }
     }
 }

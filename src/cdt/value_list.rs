@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::elements::{ByRank, sorting};
+use super::returns::Returns;
 use super::segment::ItemSegment;
 use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
@@ -34,8 +35,9 @@ pub(super) fn by_value(a: &(ItemSegment, &[u8]), b: &(ItemSegment, &[u8])) -> Or
 pub(super) fn select(
     view: &CollectionView<'_>,
     values: &[&[u8]],
-    rank_wanted: bool,
+    returns: Returns,
 ) -> Result<ValueMatches, CallError> {
+    let rank_wanted = returns.wants_ranks();
     if values.is_empty() {
         return Ok(ValueMatches {
             items: Vec::new(),
@@ -44,12 +46,16 @@ pub(super) fn select(
         });
     }
     match ByRank::of(view)? {
-        Some(order) => ordered(&order, values),
+        Some(order) => ordered(&order, values, returns.repeats_items()),
         None => merged(view, values, rank_wanted),
     }
 }
 
-fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallError> {
+fn ordered(
+    order: &ByRank<'_>,
+    values: &[&[u8]],
+    repeats_items: bool,
+) -> Result<ValueMatches, CallError> {
     let (mut items, mut ranks) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     for value in values {
@@ -57,8 +63,12 @@ fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallErr
         let behind = order.upper_bound(value, rank);
         for rank in rank..behind {
             let item = order.elements.segment(order.position(rank), 1)?;
-            bytes += item.end - item.start;
-            // Repeated values select their items again, so the selection can outgrow the
+            bytes += if repeats_items {
+                item.end - item.start
+            } else {
+                1
+            };
+            // Repeated values select their items again: the answer, or the work, can outgrow the
             // collection.
             if bytes > MAX_COLLECTION_BYTES {
                 return Err(CallError::TooBig {

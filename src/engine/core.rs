@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::sync::Mutex;
 use spikelet_storage::{
-    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, Observer, Opening, PARTITIONS,
-    Truncate,
+    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, Error as StorageError, Observer,
+    Opening, PARTITIONS, Truncate,
 };
 
 use crate::error::WriteStop;
@@ -281,7 +281,10 @@ impl NamespaceCore {
         let removed = self.remove_truncated(what, before_ms);
         let is_refused = |error: &Error| match error {
             Error::Storage(error) => {
-                matches!(**error, StorageError::Closed { .. } | StorageError::OpenedForReading { .. })
+                matches!(
+                    **error,
+                    StorageError::Closed { .. } | StorageError::OpenedForReading { .. }
+                )
             }
             _ => false,
         };

@@ -419,7 +419,7 @@ fn a_full_store_is_truncated_by_time_and_keeps_its_rules() {
     namespace.truncate(Some(before)).unwrap();
     // They are renewed before: a process that dies in between has them.
     let renewed = read.unwrap().next_batch(10, Duration::ZERO).unwrap();
-    let renewed: Vec<_> = renewed.changes.iter().map(|change| change.kind).collect();
+    let renewed: Vec<_> = renewed.iter().map(|change| change.kind).collect();
     assert!(
         matches!(renewed[..], [ChangeKind::Put, ChangeKind::Truncate { .. }]),
         "{renewed:?}"

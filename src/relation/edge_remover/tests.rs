@@ -11,7 +11,8 @@ fn a_step_removes_no_edge_that_has_come_under_restrict() {
     let follows = ManyToMany::new(&store, "follows", sides.0, sides.1);
     follows.link("ann", "bob").unwrap();
     let guard = store.relation_guard().unwrap().unwrap();
-    let mut steps = DeleteSteps::new(Some(Address::new("users", "ann")));
+    let digest = guard.namespace().key_hash().digest("users", &"ann".into());
+    let mut steps = DeleteSteps::new(Some((Address::new("users", "ann"), digest)));
     let observe: ProgressObserver<'_> = &mut |_| ControlFlow::Continue(());
     let step = Deletion::new(&guard).remove_some(0, &mut steps, observe);
     assert!(matches!(step, Err(Error::HasEdges { .. })), "{step:?}");
