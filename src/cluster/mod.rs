@@ -141,7 +141,7 @@ impl Cluster {
         self.link.tells_sizes
     }
 
-    /// Returns the names of the namespace's sets, in order. Records in no set are not listed.
+    /// Returns the names of the namespace's sets, in order; an empty one for records without a set.
     ///
     /// # Errors
     /// As for [`Cluster::set_sizes`].
@@ -162,7 +162,14 @@ impl Cluster {
     /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer, or in a form that is
     /// not known.
     pub fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
-        let all = self.info_of_nodes(&format!("namespace/{}", self.namespace()))?;
+        let objects = || {
+            let answers = self.info_of_nodes(&format!("namespace/{}", self.namespace()))?;
+            let of_nodes = answers
+                .iter()
+                .filter_map(|of_node| link::stated(of_node, "objects"));
+            Ok::<u64, crate::Error>(of_nodes.sum())
+        };
+        let before = objects()?;
         let listed = format!("sets/{}", self.namespace());
         let answers = self.info_of_nodes(&listed)?;
         let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
@@ -174,11 +181,9 @@ impl Cluster {
                 *sizes.entry(name.to_owned()).or_default() += records;
             }
         }
-        // No node lists the records without a set.
-        let all = all
-            .iter()
-            .filter_map(|of_node| link::stated(of_node, "objects"));
-        let without = all.sum::<u64>().saturating_sub(sizes.values().sum());
+        // No node lists the records without a set. Beside writers the number may be too high.
+        let all = before.max(objects()?);
+        let without = all.saturating_sub(sizes.values().sum());
         if without > 0 {
             sizes.insert(String::new(), without);
         }

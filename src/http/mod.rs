@@ -202,7 +202,8 @@ impl Channel for rustls::StreamOwned<rustls::ServerConnection, TimedSocket<'_>> 
     }
 }
 
-/// Reads up to the end of the head. False: the client has closed the connection before.
+/// Reads up to the end of the head. False: the client has closed the connection before, or has sent
+/// nothing in time.
 fn read_head(stream: &mut dyn Channel, head: &mut Vec<u8>) -> Result<bool, Response> {
     let mut chunk = [0; 1024];
     loop {
@@ -210,6 +211,8 @@ fn read_head(stream: &mut dyn Channel, head: &mut Vec<u8>) -> Result<bool, Respo
             Ok(0) => return Ok(false),
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            // Nothing can be sent before the end of a handshake.
+            Err(error) if is_timeout(&error) && head.is_empty() => return Ok(false),
             Err(error) if is_timeout(&error) => {
                 let why = "the request took too long";
                 return Err(Response::refused("408 Request Timeout", why));

@@ -274,8 +274,8 @@ impl Joined {
         self.namespace.transaction(refresh)?
     }
 
-    /// Has the view record of an item that cannot be shown stay as it is, until one of these
-    /// sources changes as well.
+    /// Has the view record of an item that cannot be shown stay as it is, until one of the sources
+    /// changes that it refers to now; of a new item it has these sources alone.
     fn follow(
         &self,
         view: &TransactionSet<'_>,
@@ -283,18 +283,8 @@ impl Joined {
         shown: Option<Record>,
         sources: &BTreeSet<Digest>,
     ) -> Result<()> {
-        let mut all = match shown.and_then(|shown| shown.get(SOURCES)) {
-            Some(Value::List(known)) => known.into_items(),
-            // The item is a source by itself.
-            _ => vec![blob_of(&self.digest(&self.set, key))],
-        };
-        let known = all.len();
-        for source in sources.iter().map(blob_of) {
-            if !all.contains(&source) {
-                all.push(source);
-            }
-        }
-        if all.len() > known {
+        let all = Value::List(sources.iter().map(blob_of).collect::<Vec<_>>().into());
+        if shown.is_none_or(|shown| shown.get(SOURCES).as_ref() != Some(&all)) {
             let kept = WritePolicy::default().expiration(Expiration::Never);
             view.put_with(&kept, key, [(SOURCES, all)])?;
         }

@@ -291,7 +291,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         });
         let other = other.transpose()?.flatten();
         if let Some(former) = former {
-            self.named(former, self.children(former).check_alone(place, child))?;
+            let (of, children) = (self.children(former), place.layout.has_child_records());
+            // Another parent's child, or a record that is no child, is left alone.
+            let is_moved = !children && self.named(former, of.get(parent, child))?.is_some();
+            if is_moved {
+                self.named(former, of.check_alone(place, child))?;
+            }
         }
         let put = if place.checks_parent() {
             self.store.atomically(|store| {

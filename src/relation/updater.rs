@@ -61,7 +61,8 @@ pub struct UpdateProgress {
     pub keyless: u64,
 }
 
-/// A record that an [`Updater`] or a propagation could not update. The record stays as it was.
+/// A record that an [`Updater`] or a propagation could not update. The record stays as it was; that
+/// of a new item in a view has no bin but `sources` until the item can be shown.
 #[derive(Debug)]
 pub struct UpdateFailure {
     /// The key of the record.
@@ -366,7 +367,9 @@ impl Updater {
     /// Acknowledges changes that were applied. A power failure must not keep the acknowledgement
     /// without the writes for them, at whichever attempt.
     fn acknowledge(&mut self, batch: &ChangeBatch) -> Result<()> {
-        let written = self.progress().written;
+        let progress = self.progress();
+        // A record on which it failed may follow other sources since.
+        let written = progress.written + progress.failed;
         if self.durable != Some(written) {
             self.namespace.wait_durable(self.namespace.last_lsn())?;
             self.durable = Some(written);

@@ -128,6 +128,7 @@ impl Attempt {
             // The write ended without the record that was handed over.
             state.awaited = Awaited::Nothing;
             state.begun = None;
+            state.space_ends = None;
         }
         done
     }

@@ -359,7 +359,9 @@ impl NamespaceCore {
         let facts = self.facts(&entry, &set_name, 0);
         let is_over = expired(&entry, now_ms);
         let record = RecordView::parse(entry.payload());
-        for (index, unbuilt) in all.iter().filter(|(index, _)| index.is_of(entry.set_id())) {
+        let is_filled =
+            |index: &Index| index.is_of(entry.set_id()) && index.check_goes_on().is_ok();
+        for (index, unbuilt) in all.iter().filter(|(index, _)| is_filled(index)) {
             let Ok(record) = record else {
                 index.note_unreadable();
                 continue;
