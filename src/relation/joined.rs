@@ -284,7 +284,12 @@ impl Joined {
         sources: &BTreeSet<Digest>,
     ) -> Result<()> {
         let all = Value::List(sources.iter().map(blob_of).collect::<Vec<_>>().into());
-        if shown.is_none_or(|shown| shown.get(SOURCES).as_ref() != Some(&all)) {
+        // The item is a source by itself.
+        let is_followed = match shown {
+            Some(shown) => shown.get(SOURCES).as_ref() == Some(&all),
+            None => sources.len() <= 1,
+        };
+        if !is_followed {
             let kept = WritePolicy::default().expiration(Expiration::Never);
             view.put_with(&kept, key, [(SOURCES, all)])?;
         }

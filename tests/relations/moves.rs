@@ -106,18 +106,6 @@ fn a_child_that_is_put_to_another_parent_while_layouts_change_leaves_the_first()
 }
 
 #[test]
-fn a_field_in_the_bin_of_the_new_layout_is_not_taken_for_a_parent() {
-    let store = Store::in_memory().unwrap();
-    let [from, to] = ["parent", "owner"].map(|bin| Layout::reference(bin, &format!("by_{bin}")));
-    let former = children(&store, &from);
-    former.put("ann", 7, &json!({ "owner": "zoe" })).unwrap();
-    let moving = children(&store, &to).moving_from(from.clone()).unwrap();
-    let moved = moving.move_children(go_on);
-    assert!(matches!(moved, Err(Error::Relation { .. })), "{moved:?}");
-    assert_eq!(keys_of(&former, "ann"), [7.into()]);
-}
-
-#[test]
 fn a_put_during_a_move_may_have_the_key_of_another_parents_child() {
     let store = Store::in_memory().unwrap();
     let from = Layout::key_list("children");

@@ -48,7 +48,11 @@ fn a_function_that_does_not_end_is_ended_and_holds_up_nobody() {
         let text = failure(&wire.ask(&limited(1, function)));
         assert!(text.contains("ran for more than"), "{text}");
     }
-    let text = failure(&wire.ask(&call(1, "m.hoards", &[])));
+    let hoards = Message {
+        timeout_ms: 60_000,
+        ..call(1, "m.hoards", &[])
+    };
+    let text = failure(&wire.ask(&hoards));
     assert!(text.contains("bytes of memory"), "{text}");
     let text = failure(&wire.ask(&call(1, "m.finalizes", &[])));
     assert!(text.contains("__gc is refused"), "{text}");

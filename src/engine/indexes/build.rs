@@ -10,7 +10,6 @@ use super::super::catalog::DeclaredIndex;
 use super::super::core::{NamespaceCore, expired};
 use super::super::threads::{each_partition, processors};
 use super::Indexes;
-use super::changes::OfMember;
 use super::index::{Index, IndexState};
 use crate::index::{EntryList, GUARDS, IndexDefinition, IndexRule};
 use crate::record::RecordView;
@@ -273,11 +272,13 @@ impl NamespaceCore {
         };
         let is_over = expired(&stored, self.clock.now_ms());
         let filled = self.with_entries_of(index, &stored, |record, _, entries| {
+            index.check_sharded(None, record)?;
             if is_over {
                 self.insert_expired(index, entries);
                 return Ok(());
             }
-            self.add_entries(index, record, entries, &|_, _| None)
+            let mut entries = entries.iter();
+            entries.try_for_each(|entry| self.insert_entry(index, entry, &|_, _| None))
         });
         match filled {
             // It lives again if the clock is set back.
@@ -369,15 +370,21 @@ impl NamespaceCore {
             let mut entries = EntryList::default();
             let read = index.entries_of(record, &facts, &mut entries);
             let restored = read.and_then(|()| {
+                if *unbuilt {
+                    index.check_sharded(None, record)?;
+                }
                 if is_over {
                     self.insert_expired(index, &entries);
-                } else if *unbuilt {
-                    // No writer has a record locked.
-                    return self.add_entries(index, record, &entries, &|_, _| Some(Ok(())));
-                } else {
-                    entries.iter().for_each(|entry| index.insert(entry));
+                    return Ok(());
                 }
-                Ok(())
+                entries.iter().try_for_each(|entry| {
+                    if *unbuilt {
+                        // No writer has a record locked.
+                        return self.insert_entry(index, entry, &|_, _| Some(Ok(())));
+                    }
+                    index.insert(entry);
+                    Ok(())
+                })
             });
             match restored {
                 Ok(()) => {}
@@ -386,19 +393,6 @@ impl NamespaceCore {
                 Err(_) => index.note_unreadable(),
             }
         }
-    }
-
-    /// Adds all entries of a live record to an index that is being built.
-    fn add_entries(
-        &self,
-        index: &Index,
-        record: RecordView<'_>,
-        entries: &EntryList,
-        of_member: &OfMember<'_>,
-    ) -> Result<()> {
-        index.check_sharded(None, record)?;
-        let mut entries = entries.iter();
-        entries.try_for_each(|entry| self.insert_entry(index, entry, of_member))
     }
 }
 

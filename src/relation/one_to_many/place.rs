@@ -189,17 +189,6 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
                     to.in_words()
                 )));
             }
-            // The record names this parent here, so no put has given it to another one.
-            if self.parent_bin_of_child().is_some()
-                && let Some(bin) = to.parent_bin_of_child()
-                && let Some(value) = bins.get(bin)
-                && *value != element_of(parent)
-            {
-                return Err(Error::parameter(format!(
-                    "child {child} of parent {parent}: it has a field in bin {bin:?}, where {} has the key of a parent: put it without that field",
-                    to.in_words()
-                )));
-            }
             if to.layout.is_key_list() {
                 new.edges(parent).add(child, &Value::Nil)?;
             }
