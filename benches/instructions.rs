@@ -260,7 +260,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two hops",
-        limit: 47_500,
+        limit: 45_300,
         run: go_two_hops,
     },
     // Prototypes that do what the promises need and nothing else.

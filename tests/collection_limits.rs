@@ -118,6 +118,19 @@ fn what_an_expression_makes_is_bounded_in_all() {
 }
 
 #[test]
+fn lists_that_an_expression_looks_through_are_bounded_in_all() {
+    let large = Value::Blob(vec![7; 100_000]);
+    let set = set_with(List::from(vec![large; 10]));
+    let look = |times| {
+        let found = exp::or((0..times).map(|at| exp::in_list(at, exp::list_bin("l"))));
+        operations::exp::read("r", found, ExpReadFlags::empty())
+    };
+    let few = set.operate("key", &[look(100)]).unwrap();
+    assert_eq!(few.bin("r"), Some(&false.into()));
+    assert_eq!(refused(&set, look(2_000)), NOT_APPLICABLE);
+}
+
+#[test]
 fn conditions_of_a_path_are_bounded_in_all() {
     let all = set_with(Value::List((0..300).collect()));
     let few = set_with(Value::List((0..3).collect()));

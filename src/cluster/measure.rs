@@ -81,8 +81,8 @@ impl ClusterSet {
     /// records and the calls that measure them, one for each record.
     ///
     /// No expression has the names of a record's bins. A record that has none of `bins`, or of them
-    /// only the one by which a companion describes itself, is fetched, and the names of its bins are added, up to 32 in all. So it is at most a few records that
-    /// are fetched.
+    /// only the one by which a companion describes itself, is fetched, and the names of its bins
+    /// are added, up to 32 in all. So few records are fetched, but for companions that are empty.
     ///
     /// Needs servers from version 7.0 on: see
     /// [`Cluster::tells_record_sizes`](super::Cluster::tells_record_sizes).

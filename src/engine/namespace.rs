@@ -183,9 +183,10 @@ impl Namespace {
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a
     /// time between the last updates of the records of one sharded collection, as they are when the
-    /// call begins. A namespace without room for writes has its declarations written again behind
-    /// the truncation: an error then, such as [`Error::StopWrites`], or the end of the process, comes
-    /// after the records are gone, and leaves relations to be declared again.
+    /// call begins. With `before`, a namespace without room for writes truncates its largest sets
+    /// first, one by one, until the declarations of relations can be renewed: an error then, such as
+    /// [`Error::StopWrites`], or the end of the process, comes after the records of these sets are
+    /// gone. Repeat the call.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         self.core.truncate(Truncate::Namespace, before)
     }

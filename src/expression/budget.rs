@@ -60,7 +60,7 @@ impl Budget {
         self.levels.set(above);
         if self.left.get() == 0 {
             return Err(CallError::parameter(
-                "the conditions of a path cost too much: for each element they make long values, or look through others",
+                "the conditions of a path cost too much, for each element by their length and by what they make and look through: ask for fewer elements, or by a shorter condition",
             ));
         }
         walked

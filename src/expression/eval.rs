@@ -92,7 +92,9 @@ impl<'a> Evaluator<'a, '_> {
             Node::InList(operands) => {
                 let [value, list] = &**operands;
                 let (value, list) = (self.eval(value)?, self.eval(list)?);
-                in_list(&value, list.bytes_of(ExpType::List)?).map(ExpValue::Bool)
+                let list = list.bytes_of(ExpType::List)?;
+                self.budget.spend_on_reading(list.len())?;
+                in_list(&value, list).map(ExpValue::Bool)
             }
             Node::Compare(..) | Node::And(_) | Node::Or(_) | Node::Not(_) => {
                 self.bool(node).map(ExpValue::Bool)

@@ -40,11 +40,17 @@ pub(super) fn key_of_ref(element: ValueRef<'_>) -> Result<Key<'_>> {
         ValueRef::Int(id) => Ok(Key::Integer(id)),
         ValueRef::String(text) => Ok(text.into()),
         ValueRef::Blob(bytes) => Ok(bytes.into()),
-        other => {
-            let other = other.to_value();
-            key_of(other.map_err(|source| Error::malformed("element", source))?)
-        }
+        other => key_of_other(other),
     }
+}
+
+/// The answer for an element that is likely no key: apart, so that the look at the others is small
+/// enough to be inlined.
+#[cold]
+#[inline(never)]
+fn key_of_other(element: ValueRef<'_>) -> Result<Key<'static>> {
+    let element = element.to_value();
+    key_of(element.map_err(|source| Error::malformed("element", source))?)
 }
 
 /// A record that a relation has led to.

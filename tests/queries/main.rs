@@ -4,6 +4,7 @@
 
 mod background;
 mod beside_writers;
+mod builds;
 mod clocks;
 mod entries;
 mod geometry;

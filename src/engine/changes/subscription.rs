@@ -149,7 +149,7 @@ impl Consumer {
         self.next_checked(most, wait, |_| Ok(()))
     }
 
-    /// [`Consumer::next_batch`] for those who cannot do without a change.
+    /// [`Consumer::next_batch`] for a caller that needs every change.
     ///
     /// # Errors
     /// As for [`Consumer::next_batch`]; [`Error::ChangesLost`], time and again, if changes of a set
