@@ -21,7 +21,7 @@ use crate::record::BinName;
 use crate::value::msgpack::{
     SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
 };
-use crate::value::{EncodePurpose, from_wire, normalize_element};
+use crate::value::{EncodePurpose, from_wire, is_indexed, normalize_element};
 
 /// The longest encoded expression in bytes: Aerospike's limit is the same number of compiled ones.
 pub(super) const MAX_BYTES: usize = 1 << 20;
@@ -56,7 +56,7 @@ pub(super) struct Compiler<'e> {
     reads_bins: bool,
     reads_facts: bool,
     is_volatile: bool,
-    holds_lookups: bool,
+    is_unfit_to_store: bool,
 }
 
 /// Compiles an encoded expression. O(bytes).
@@ -86,7 +86,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, ExpressionRefusal> {
         reads_bins: compiler.reads_bins,
         reads_facts: compiler.reads_facts,
         is_volatile: compiler.is_volatile,
-        holds_lookups: compiler.holds_lookups,
+        is_unfit_to_store: compiler.is_unfit_to_store,
     })
 }
 
@@ -135,8 +135,10 @@ impl<'e> Compiler<'e> {
             normalize_element(bytes, EncodePurpose::Lookup, &mut normal)
                 .map_err(|error| error.to_string())?;
             // With wildcard or infinity it serves lookups, and must not be stored.
-            self.holds_lookups = true;
+            self.is_unfit_to_store = true;
         }
+        // A literal that asks for a persisted index comes without one.
+        self.is_unfit_to_store |= is_indexed(kind.particle(), &normal).unwrap_or(false);
         let incomparable = holds_unordered_map(&normal);
         let value = ExpValue::Bytes(kind, normal.into());
         Ok(typed(

@@ -24,8 +24,9 @@ pub(super) struct Program {
     pub(super) reads_facts: bool,
     /// Its value can change while the record does not: it reads times that pass, or sizes.
     pub(super) is_volatile: bool,
-    /// A list or map in it holds values that cannot be stored: wildcard, infinity, illegal keys.
-    pub(super) holds_lookups: bool,
+    /// A list or map literal in it cannot be stored as it is: it holds wildcard, infinity or illegal
+    /// keys, or lacks the index that it asks for.
+    pub(super) is_unfit_to_store: bool,
 }
 
 /// A compiled operation and the type of its value.

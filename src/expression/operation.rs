@@ -112,7 +112,7 @@ impl Evaluation {
         let stored = value.into_reply().into_stored();
         let (kind, bytes) = stored.map_err(CallError::Argument)?;
         // A map that a call built may be in selection order rather than key order.
-        let as_it_came = program.holds_lookups || matches!(bytes, Cow::Owned(_));
+        let as_it_came = program.is_unfit_to_store || matches!(bytes, Cow::Owned(_));
         if as_it_came && matches!(kind, ParticleType::List | ParticleType::Map) {
             let mut normal = Vec::with_capacity(bytes.len());
             from_wire(kind, &bytes, &mut normal).map_err(CallError::Argument)?;

@@ -59,10 +59,8 @@ pub(crate) use container::Container;
 pub(crate) use encode::{EncodePurpose, Spans, encode, write_head};
 pub(crate) use normalize::element_of_call as normalize_element;
 pub(crate) use shape::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ItemShape};
-#[cfg(any(feature = "server", feature = "backup"))]
-pub(crate) use stored::is_indexed;
 pub(crate) use stored::{
-    check_stored, element_to_stored, from_wire, stored_to_element, write_stored,
+    check_stored, element_to_stored, from_wire, is_indexed, stored_to_element, write_stored,
 };
 #[cfg(feature = "server")]
 pub(crate) use stored::{check_wire_scalar, write_answer};

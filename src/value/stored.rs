@@ -159,7 +159,6 @@ pub(crate) fn element_to_stored(
 ///
 /// # Errors
 /// If it is malformed.
-#[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) fn is_indexed(kind: ParticleType, stored: &[u8]) -> Result<bool, CodecError> {
     let Some(shape) = ItemShape::of_kind(kind) else {
         return Ok(false);

@@ -19,7 +19,6 @@ use std::time::Instant;
 use spikelet_storage::Lsn;
 
 use crate::record::Key;
-use crate::retry::RetryPolicy;
 use crate::{Error, Result};
 
 use super::activity::OperationKind;
@@ -258,8 +257,7 @@ impl Namespace {
                 return Err(conflict.into_error(attempts));
             }
             TransactionCounts::count(&counters.conflicts);
-            let is_over =
-                attempts >= policy.retry.max_attempts || !pause(&policy.retry, attempts, ends);
+            let is_over = attempts >= policy.retry.max_attempts || !pause(policy, attempts, ends);
             if is_over {
                 return Err(conflict.into_error(attempts));
             }
@@ -295,13 +293,17 @@ impl Namespace {
 }
 
 /// Pauses before the next attempt. Returns false if there is no time for one.
-fn pause(retry: &RetryPolicy, attempts: u32, ends: Option<Instant>) -> bool {
+fn pause(policy: &TransactionPolicy, attempts: u32, ends: Option<Instant>) -> bool {
     if ends.is_some_and(|ends| Instant::now() >= ends) {
         return false;
     }
+    let sleep = || std::thread::sleep(policy.retry.pause_after(attempts - 1));
     match attempts {
         1 => std::thread::yield_now(),
-        _ => std::thread::sleep(retry.pause_after(attempts - 1)),
+        // The thread is a runtime's: another one serves its connections meanwhile.
+        #[cfg(feature = "server")]
+        _ if policy.yields => tokio::task::block_in_place(sleep),
+        _ => sleep(),
     }
     true
 }
