@@ -20,8 +20,10 @@ pub struct Piece {
     pub text: Vec<u8>,
     /// Where the next piece begins; `None`: this is the last one.
     pub next: Option<PieceStart>,
-    /// One sentence for each damaged record, which is left out.
-    pub damage: Vec<String>,
+    /// The number of damaged records, which are left out. The first piece counts the damaged entries
+    /// that the store's opening has met, too: the records of some are unknown, and others are
+    /// counted again where they are read.
+    pub damaged: u64,
 }
 
 /// Where a piece begins. As text: `17`, or `17.` and a digest.
@@ -85,12 +87,15 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
     if start == PieceStart::default() {
         let indexes = text.saver.indexes();
         text.writer.write_indexes(&indexes).map_err(no_room)?;
+        text.summary.damaged += namespace.opening().damaged_entries;
     }
     let mut at = start;
     while at.partition < PARTITIONS {
-        let damage = &mut text.summary.damage;
-        let digests = namespace.digests_in(at.partition, None, at.after.as_ref(), |damaged| {
-            damage.push(damaged.to_string());
+        // A partition of several pieces is looked through for each of them.
+        let counts = u64::from(at.after.is_none());
+        let damaged = &mut text.summary.damaged;
+        let digests = namespace.digests_in(at.partition, None, at.after.as_ref(), |_| {
+            *damaged += counts;
         });
         for digest in &digests {
             if text.writer.written() >= PIECE_BYTES {
@@ -159,7 +164,7 @@ impl<'a> PieceText<'a> {
         Piece {
             text: self.writer.into_inner(),
             next,
-            damage: self.summary.damage,
+            damaged: self.summary.damaged,
         }
     }
 }

@@ -51,8 +51,8 @@ fn read(store: &Store, query: &str) -> Result<Response, BackupError> {
     if let Some(next) = found.next {
         headers += &format!("X-Next: {next}\r\n");
     }
-    if !found.damage.is_empty() {
-        headers += &format!("X-Damaged: {}\r\n", found.damage.len());
+    if found.damaged > 0 {
+        headers += &format!("X-Damaged: {}\r\n", found.damaged);
     }
     Ok(Response {
         headers,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use spikelet::backup::{BackupOptions, BackupSummary, files_of, save};
+use spikelet::backup::{self, BackupOptions, BackupSummary, PieceStart, files_of, save};
 use spikelet::policy::MAX_TIME_TO_LIVE;
 use spikelet::record::KeyHash;
 use spikelet::{Expiration, Key, NamespaceConfig, Store, Value, WritePolicy};
@@ -238,16 +238,14 @@ fn keys_are_saved_with_aerospikes_digest_and_others_are_counted() {
     assert_eq!(found.unwrap().get("n"), Some(2.into()));
 }
 
+fn open(dir: &Path) -> Store {
+    let builder = Store::builder().namespace(namespace(KeyHash::Ripemd160));
+    builder.path(dir).open().unwrap()
+}
+
 /// A store on disk. The bin of record `key` has had a byte inverted before this opening.
 fn damaged(dir: &Path, key: &str) -> Store {
-    let open = || {
-        Store::builder()
-            .path(dir)
-            .namespace(namespace(KeyHash::Ripemd160))
-            .open()
-            .unwrap()
-    };
-    let store = open();
+    let store = open(dir);
     let set = store.set("demo").unwrap();
     for one in ["a", "b", "c"] {
         let text = format!("the text of {one}, which is found again");
@@ -264,7 +262,25 @@ fn damaged(dir: &Path, key: &str) -> Store {
         .unwrap();
     bytes[at] ^= 0xff;
     fs::write(&device, bytes).unwrap();
-    open()
+    open(dir)
+}
+
+#[test]
+fn pieces_count_damage_and_what_the_opening_has_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = damaged(dir.path(), "b");
+    let damage_of = |store: &Store| {
+        let namespace = store.namespace("test").unwrap();
+        let piece = backup::piece(&namespace, PieceStart::default()).unwrap();
+        (namespace.opening().damaged_entries, piece.damaged)
+    };
+    assert_eq!(damage_of(&store), (0, 1));
+    store.close().unwrap();
+    drop(store);
+    // Without the snapshot of the close, the next opening reads the log.
+    fs::remove_file(dir.path().join("test/index.snapshot")).unwrap();
+    // The header of the entry is whole, so its record is known, and found damaged when it is read.
+    assert_eq!(damage_of(&open(dir.path())), (1, 2));
 }
 
 #[test]

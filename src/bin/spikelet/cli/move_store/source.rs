@@ -137,15 +137,9 @@ impl MovedStore {
     pub(super) fn piece(&self, from: &str) -> Result<SourcePiece> {
         match self {
             Self::Directory { namespace, .. } => {
-                let from: PieceStart = from.parse()?;
-                let piece = backup::piece(namespace, from)?;
+                let piece = backup::piece(namespace, from.parse()?)?;
                 let next = piece.next.map(|next| next.to_string());
-                let mut damaged = piece.damage.len() as u64;
-                if from == PieceStart::default() {
-                    // The records of these entries are unknown.
-                    damaged += namespace.opening().damaged_entries;
-                }
-                parsed(&piece.text, next, damaged)
+                parsed(&piece.text, next, piece.damaged)
             }
             Self::Program { monitor, namespace } => {
                 records_of(monitor, namespace, &[("from", from)])
