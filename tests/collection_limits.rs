@@ -9,7 +9,7 @@ use spikelet::operations::bits::{self, BitPolicy, BitResizeFlags};
 use spikelet::operations::{self, ctx, lists, maps, paths};
 use spikelet::value::List;
 use spikelet::{Error, Expression, ListOrder, ListPolicy, ListReturnType, MapOrder, MapPolicy};
-use spikelet::{MapReturnType, MapWriteFlags, Operation, Set, Store, Value};
+use spikelet::{MapReturnType, MapWriteFlags, Operation, Set, Store, Value, bins};
 
 const PARAMETER: u8 = 4;
 const TOO_BIG: u8 = 13;
@@ -131,6 +131,30 @@ fn lists_that_an_expression_looks_through_are_bounded_in_all() {
 }
 
 #[test]
+fn bins_and_texts_that_an_expression_compares_are_bounded_in_all() {
+    let set = set_with(1);
+    let (text, blob) = ("a".repeat(300_000), vec![7_u8; 300_000]);
+    set.put(
+        "key",
+        bins! { "text" => text.as_str(), "b" => blob.as_slice(), "c" => blob.as_slice() },
+    )
+    .unwrap();
+    let equal = || exp::eq(exp::blob_bin("b"), exp::blob_bin("c"));
+    let pattern = format!("^(a|{})*$", "b".repeat(160));
+    let flags = exp::RegexFlags::EXTENDED;
+    let matched = || exp::regex_compare(&pattern, flags, exp::string_bin("text"));
+    for one in [&equal as &dyn Fn() -> Expression, &matched] {
+        let look = |times| {
+            let all = exp::and((0..times).map(|_| one()));
+            operations::exp::read("r", all, ExpReadFlags::empty())
+        };
+        let few = set.operate("key", &[look(10)]).unwrap();
+        assert_eq!(few.bin("r"), Some(&true.into()));
+        assert_eq!(refused(&set, look(3_000)), NOT_APPLICABLE);
+    }
+}
+
+#[test]
 fn conditions_of_a_path_are_bounded_in_all() {
     let all = set_with(Value::List((0..300).collect()));
     let few = set_with(Value::List((0..3).collect()));
@@ -168,18 +192,19 @@ fn a_path_within_paths_has_as_many_levels_as_a_value() {
         PathStep::matching(exp::gt(exp::lists::size(found, &[]), 0))
     };
     let value = || loop_var(LoopVariable::Value, ExpType::List);
-    let select = |last_levels: usize| {
+    let select = |last_levels: usize, flags: PathFlags| {
         let literal = list_val(match nested(last_levels) {
             Value::List(list) => list,
             other => panic!("{other:?}"),
         });
         let third = within(literal, path(last_levels, PathStep::all()));
         let second = within(value(), path(60, third));
-        let steps = path(60, second);
-        paths::select_by_path("l", PathResult::Values, PathFlags::empty(), steps)
+        paths::select_by_path("l", PathResult::Values, flags, path(60, second))
     };
-    assert!(set.operate("key", &[select(LEVELS - 120)]).is_ok());
-    assert_eq!(refused(&set, select(LEVELS - 119)), PARAMETER);
+    for flags in [PathFlags::empty(), PathFlags::NO_FAIL] {
+        assert!(set.operate("key", &[select(LEVELS - 120, flags)]).is_ok());
+        assert_eq!(refused(&set, select(LEVELS - 119, flags)), PARAMETER);
+    }
 }
 
 #[test]

@@ -102,6 +102,11 @@ impl SavedIndex {
             format!(";context={}", base64::encode(line.path))
         };
         let (name, bin) = (self.definition.name(), line.bin);
+        // These end a parameter and a command; nothing escapes them.
+        let ends = |name: &str| name.contains([';', '\n']);
+        if ends(name) || ends(bin) || self.set.as_deref().is_some_and(ends) {
+            return None;
+        }
         Some(format!(
             "indexname={name}{set};bin={bin};type={kind}{part}{context}"
         ))

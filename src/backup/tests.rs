@@ -168,3 +168,23 @@ proptest! {
         prop_assert_eq!((again.restored, again.fresher), (0, saved.records));
     }
 }
+
+#[cfg(feature = "cluster")]
+#[test]
+fn names_that_end_a_parameter_of_a_command_stand_for_no_index_of_a_cluster() {
+    use crate::query::{IndexComponent, IndexDefinition, IndexType};
+    let made = |name: &str, set: &str, bin: &str| {
+        let component = IndexComponent::bin(bin).of_type(IndexType::Integer);
+        super::SavedIndex::new("test", Some(set), IndexDefinition::new(name, [component]))
+            .parameters()
+    };
+    assert_eq!(
+        made("by_n", "demo", "n").as_deref(),
+        Some("indexname=by_n;set=demo;bin=n;type=numeric")
+    );
+    for name in ["a;set=other", "a\ntruncate-namespace:namespace=test"] {
+        assert_eq!(made(name, "demo", "n"), None);
+        assert_eq!(made("by_n", name, "n"), None);
+        assert_eq!(made("by_n", "demo", name), None);
+    }
+}

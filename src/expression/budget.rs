@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
-use crate::value::MAX_NESTING;
 
 /// The most that an evaluation may cost, in bytes that its calls make: its memory is below it.
 const MAX_COST: usize = 16 * MAX_COLLECTION_BYTES;
@@ -14,15 +13,12 @@ const READ_BYTES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<usize>,
-    /// Levels of the paths that are being walked, each in a condition of the one before.
-    levels: Cell<u32>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
         Self {
             left: Cell::new(MAX_COST),
-            levels: Cell::new(0),
         }
     }
 }
@@ -40,24 +36,13 @@ impl Budget {
         self.spend(bytes / READ_BYTES)
     }
 
-    /// Runs a walk along a path of `levels` over a list or map of `bytes`. Paths within the
-    /// conditions of paths have together as many levels as values have.
+    /// Runs a walk along a path over a list or map of `bytes`.
     pub(super) fn walk(
         &self,
-        levels: usize,
         bytes: usize,
         walk: impl FnOnce() -> Result<(), CallError>,
     ) -> Result<(), CallError> {
-        let above = self.levels.get();
-        let entered = above.saturating_add(levels as u32);
-        if entered > MAX_NESTING {
-            return Err(CallError::parameter(format!(
-                "paths within conditions of paths: {entered} levels together, at most {MAX_NESTING} are possible"
-            )));
-        }
-        self.levels.set(entered);
         let walked = self.spend_on_reading(bytes).map_or(Ok(()), |()| walk());
-        self.levels.set(above);
         if self.left.get() == 0 {
             return Err(CallError::parameter(
                 "the conditions of a path cost too much, for each element by their length and by what they make and look through: ask for fewer elements, or by a shorter condition",

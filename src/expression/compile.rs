@@ -57,6 +57,7 @@ pub(super) struct Compiler<'e> {
     reads_facts: bool,
     is_volatile: bool,
     is_unfit_to_store: bool,
+    path_levels: usize,
 }
 
 /// Compiles an encoded expression. O(bytes).
@@ -87,6 +88,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, ExpressionRefusal> {
         reads_facts: compiler.reads_facts,
         is_volatile: compiler.is_volatile,
         is_unfit_to_store: compiler.is_unfit_to_store,
+        path_levels: compiler.path_levels,
     })
 }
 
@@ -309,6 +311,8 @@ impl<'e> Compiler<'e> {
             // The remaining operation is the call: `name` accepted no other number.
             _ => {
                 let call = super::systems::compile(self, arguments)?;
+                let depth = call.selection.as_ref().map_or(0, |path| path.depth);
+                self.path_levels = self.path_levels.max(depth);
                 let kind = call.kind;
                 Ok(typed(Node::Call(Box::new(call)), kind))
             }

@@ -86,6 +86,8 @@ impl<'a> Evaluator<'a, '_> {
                 let (pattern, text) = &**operands;
                 let text = self.eval(text)?;
                 let text = std::str::from_utf8(text.bytes_of(ExpType::String)?).ok()?;
+                self.budget
+                    .spend(text.len().saturating_mul(pattern.cost()))?;
                 Some(ExpValue::Bool(pattern.is_match(text)))
             }
             Node::Geo(node) => self.geo(node).map(ExpValue::Bool),
@@ -178,6 +180,7 @@ impl<'a> Evaluator<'a, '_> {
             return None;
         };
         let bin = self.scope.bins?.particle(name.as_bytes())?;
+        self.budget.spend_on_reading(bin.1.len())?;
         (bin.0 == kind.particle()).then_some(bin)
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Program {
     /// A list or map literal in it cannot be stored as it is: it holds wildcard, infinity or illegal
     /// keys, or lacks the index that it asks for.
     pub(super) is_unfit_to_store: bool,
+    /// The levels of its longest path, with the paths within the conditions of that.
+    pub(super) path_levels: usize,
 }
 
 /// A compiled operation and the type of its value.
@@ -202,6 +204,8 @@ pub(super) struct Selection {
     pub(super) what: PathOutput,
     pub(super) no_fail: bool,
     pub(super) apply: Option<Program>,
+    /// The number of levels, with those of the paths within its expressions.
+    pub(super) depth: usize,
 }
 
 /// The use of the elements that a path reaches.

@@ -18,8 +18,8 @@ use crate::cdt::{CollectionView, ItemShape, Selector, level_number, locate, reso
 use crate::value::msgpack::{SUBTYPE_STRING, Token, TokenReader};
 use crate::value::order::{compare, compare_lookups};
 use crate::value::{
-    CodecError, Container, EncodePurpose, FLAG_PERSIST_INDEX, ParticleType, Spans, from_wire,
-    write_head,
+    CodecError, Container, EncodePurpose, FLAG_PERSIST_INDEX, MAX_NESTING, ParticleType, Spans,
+    from_wire, write_head,
 };
 
 /// The most levels: Aerospike's limit.
@@ -85,11 +85,21 @@ impl Selection {
                 ));
             }
         };
+        // Walks recurse once a level: paths within the expressions of paths have together as many
+        // levels as values have.
+        let programs = levels.iter().flat_map(PathLevel::programs).chain(&apply);
+        let depth = levels.len() + programs.map(|one| one.path_levels).max().unwrap_or(0);
+        if depth > MAX_NESTING as usize {
+            return Err(CallError::parameter(format!(
+                "paths within conditions of paths: {depth} levels together, at most {MAX_NESTING} are possible"
+            )));
+        }
         Ok(Self {
             levels,
             what,
             no_fail: flags & NO_FAIL != 0,
             apply,
+            depth,
         })
     }
 }
@@ -115,7 +125,7 @@ pub(super) fn select(
         out: Vec::new(),
         leaves: 0,
     };
-    budget.walk(selection.levels.len(), bytes.len(), || {
+    budget.walk(bytes.len(), || {
         walk.out.reserve(bytes.len());
         walk.container(bytes, &selection.levels)
     })?;
@@ -405,6 +415,14 @@ impl PathWalk<'_> {
 }
 
 impl PathLevel {
+    fn programs(&self) -> impl Iterator<Item = &Program> {
+        let first = match &self.by {
+            StepSelector::Matching(program) => Some(program),
+            _ => None,
+        };
+        first.into_iter().chain(&self.and)
+    }
+
     /// Returns the position of the item that the level chooses by position or rank, if it does.
     fn chosen(&self, view: &CollectionView<'_>) -> Result<Option<u32>, CallError> {
         match self.by {

@@ -25,6 +25,9 @@ const MAX_NESTING: u32 = 64;
 /// The largest repetition count: POSIX's.
 const MAX_REPETITIONS: u32 = 255;
 
+/// The number of bytes of a pattern that cost as much as a byte of a text.
+const PARTS_AT_ONCE: usize = 16;
+
 /// A compiled pattern. It matches anywhere in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern(Regex);
@@ -57,6 +60,11 @@ impl Pattern {
 
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)
+    }
+
+    /// The cost of matching a byte of a text: any part of the pattern may be tried there.
+    pub(super) fn cost(&self) -> usize {
+        1 + self.0.as_str().len() / PARTS_AT_ONCE
     }
 }
 
