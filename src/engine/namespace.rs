@@ -1,6 +1,5 @@
 //! An open namespace.
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -27,7 +26,7 @@ use super::set::Set;
 use super::transition_log::RecentTransition;
 
 /// A namespace: records in sets. Cheap to clone; all clones are the same namespace.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Namespace {
     pub(super) core: Arc<NamespaceCore>,
 }
@@ -373,14 +372,5 @@ impl Namespace {
 
     pub(super) fn close(&self) -> Result<()> {
         Ok(self.core.storage.close()?)
-    }
-}
-
-/// Shows the name alone.
-impl fmt::Debug for Namespace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Namespace")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
     }
 }

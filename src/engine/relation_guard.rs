@@ -1,6 +1,5 @@
 //! The way of deletes with edges to the code that makes them, which is above the engine.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,20 +26,10 @@ pub(crate) type DeleteWithEdges =
 
 /// The relations that a store knows and guards, from
 /// [`RecordStore::relation_guard`](crate::RecordStore::relation_guard).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RelationGuard<'a> {
     namespace: Namespace,
     attempt: Option<&'a TransactionRun>,
-}
-
-/// Shows the name of the namespace.
-impl fmt::Debug for RelationGuard<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelationGuard")
-            .field("namespace", &self.namespace)
-            .field("in_transaction", &self.attempt.is_some())
-            .finish()
-    }
 }
 
 impl<'a> RelationGuard<'a> {

@@ -11,7 +11,6 @@ mod options;
 mod stream;
 mod subscription;
 
-use std::fmt;
 use std::sync::Arc;
 
 use spikelet_storage::Lsn;
@@ -32,7 +31,7 @@ const SHARES_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 63;
 
 /// The changes of a namespace: [`Namespace::changes`](crate::Namespace::changes).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Changes {
     core: Arc<NamespaceCore>,
 }
@@ -224,14 +223,6 @@ fn check(name: &str, options: &ChangeOptions) -> Result<()> {
         .filter
         .as_ref()
         .map_or(Ok(()), |filter| filter.check())
-}
-
-impl fmt::Debug for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes")
-            .field("namespace", &self.core.storage.name())
-            .finish_non_exhaustive()
-    }
 }
 
 impl NamespaceCore {

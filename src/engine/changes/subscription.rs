@@ -1,6 +1,5 @@
 //! Subscriptions: the changes kept for them, and the positions of their consumers.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ const PASSED_OVER: u64 = 4_096;
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// A durable, named subscription. Changes are kept until each of its shares has acknowledged them.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Subscription {
     pub(super) core: Arc<NamespaceCore>,
     pub(super) name: Box<str>,
@@ -116,15 +115,6 @@ impl Subscription {
             ));
         }
         Ok(holder)
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription")
-            .field("name", &self.name)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,6 +108,15 @@ pub(in crate::engine) struct TransactionRun {
     #[cfg(feature = "server")]
     yields: bool,
     state: RefCell<AttemptState>,
+}
+
+/// Shows its namespace, and none of its records.
+impl fmt::Debug for TransactionRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionRun")
+            .field("core", &self.core)
+            .finish_non_exhaustive()
+    }
 }
 
 impl TransactionRun {

@@ -13,7 +13,6 @@ mod policy;
 mod set;
 mod together;
 
-use std::fmt;
 use std::time::Instant;
 
 use spikelet_storage::Lsn;
@@ -37,18 +36,9 @@ pub(super) use together::{KnownWrite, WriteAction};
 pub use together::{TOKEN_SET, WriteGroup};
 
 /// A transaction, as its closure gets it: see [`Namespace::transaction`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Transaction<'t> {
     attempt: &'t TransactionRun,
-}
-
-/// Shows the name of the namespace.
-impl fmt::Debug for Transaction<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction")
-            .field("namespace", &self.attempt.core().storage.name())
-            .finish_non_exhaustive()
-    }
 }
 
 impl<'t> Transaction<'t> {

@@ -1,7 +1,5 @@
 //! A set of records inside a transaction.
 
-use std::fmt;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use spikelet_storage::{Digest, EntryView};
@@ -24,19 +22,10 @@ use crate::{Error, Result};
 /// Its calls do the same as a [`Set`]'s, by the same rules, but the transaction alone sees its
 /// writes until it is committed, and their writes have no number yet. Of a [`WritePolicy`], the
 /// timeout and the acknowledgement do not count.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct TransactionSet<'t> {
     attempt: &'t TransactionRun,
     set: Set,
-}
-
-/// Shows the names of namespace and set, and the filter.
-impl fmt::Debug for TransactionSet<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransactionSet")
-            .field("set", &self.set)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<'t> TransactionSet<'t> {
