@@ -63,6 +63,7 @@ pub(crate) use indexes::{Index, IndexState};
 pub use indexes::{IndexBuild, IndexStats};
 pub use latency::LatencyHistogram;
 pub use namespace::Namespace;
+pub(crate) use policy::ShardAccess;
 #[cfg(feature = "cluster")]
 pub(crate) use policy::check_time_to_live;
 pub use policy::{

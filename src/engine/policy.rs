@@ -206,12 +206,14 @@ pub(crate) enum ShardAccess {
     Remote,
     /// Everything: it is the collection's own handle that writes.
     Own,
-    /// Everything to a record that belongs to no sharded collection, and nothing to another.
+    /// Everything to a record that belongs to no sharded collection. To another, nothing: the write
+    /// is refused with [`Error::FilteredOut`].
     Unsharded,
     /// As `Protected`, and bins of relations are set: a relation's handle writes or deletes a whole
     /// record.
     Related,
-    /// As `Protected`, and the record has no edges that other records know.
+    /// As `Protected`, and the record has no edges that other records know: it is deleted after
+    /// them.
     Detached,
 }
 
@@ -283,32 +285,10 @@ impl WritePolicy {
         override_shards: bool,
     }
 
-    /// For the writes of a sharded collection's own handle.
+    /// For a write of the library itself, which may change what others may not.
     #[must_use]
-    pub(crate) const fn of_shards(mut self) -> Self {
-        self.access = ShardAccess::Own;
-        self
-    }
-
-    /// For writes of a collection that are refused with [`Error::FilteredOut`] where any collection
-    /// of the record is sharded.
-    #[must_use]
-    pub(crate) const fn of_unsharded(mut self) -> Self {
-        self.access = ShardAccess::Unsharded;
-        self
-    }
-
-    /// For a relation's writes of whole records: they set its own bins.
-    #[must_use]
-    pub(crate) const fn of_relation(mut self) -> Self {
-        self.access = ShardAccess::Related;
-        self
-    }
-
-    /// For deletes of records after their edges are gone.
-    #[must_use]
-    pub(crate) const fn of_detached(mut self) -> Self {
-        self.access = ShardAccess::Detached;
+    pub(crate) const fn with_access(mut self, access: ShardAccess) -> Self {
+        self.access = access;
         self
     }
 

@@ -20,8 +20,8 @@ use super::audit::ProgressObserver;
 use super::graph::{SOURCE, TARGET};
 use super::keys::key_of;
 use super::side::RelationSide;
-use crate::engine::RelationGuard;
 use crate::engine::declaration::{OnDelete, RelationDeclaration};
+use crate::engine::{RelationGuard, ShardAccess};
 use crate::error::{ShardLoss, if_there};
 use crate::operations::delete_all_bins;
 use crate::policy::{GenerationPolicy, RecordExistsAction};
@@ -453,7 +453,8 @@ impl<'a, 't> Together<'a, 't> {
         if !exists {
             return Ok(self.edges_left < before);
         }
-        let mut policy = given.cloned().unwrap_or_default().of_detached();
+        let policy = given.cloned().unwrap_or_default();
+        let mut policy = policy.with_access(ShardAccess::Detached);
         // Both were asked before the first edge went: since then the edges have changed the record.
         (policy.filter, policy.generation) = (None, GenerationPolicy::None);
         // A policy that replaces takes no operation on the old bins.
@@ -592,7 +593,7 @@ impl<'a, 't> Together<'a, 't> {
                 return Ok(());
             }
         }
-        let policy = WritePolicy::default().of_detached();
+        let policy = WritePolicy::default().with_access(ShardAccess::Detached);
         records.operate_on(&policy, key, &[delete_all_bins()])?;
         Ok(())
     }

@@ -5,6 +5,7 @@ use super::address::{Address, element};
 use super::keys::element_of;
 use super::side::{OwnedEdges, RelationSide};
 use super::writes::{patient, puts, replacing};
+use crate::engine::ShardAccess;
 use crate::expression::Expression;
 use crate::operations::{delete_all_bins, lists, maps};
 use crate::policy::RecordExistsAction;
@@ -79,7 +80,7 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
     /// `is_asked`: whether the caller's relation is one that the store would ask.
     pub(super) fn delete(records: &'a R, key: &'a Key<'a>, is_asked: bool) -> Self {
         let policy = if is_asked {
-            patient().of_relation()
+            patient().with_access(ShardAccess::Related)
         } else {
             patient()
         };
@@ -233,7 +234,7 @@ impl RelationSide {
             .total_timeout(given.total_timeout)
             .acknowledge(given.acknowledge)
             .record_exists_action(action)
-            .of_unsharded()
+            .with_access(ShardAccess::Unsharded)
     }
 
     /// Returns whether the collection of a record is so large now, by what a write of it returned

@@ -1,6 +1,7 @@
 //! Writes to single records that several handles make.
 
 use super::keys::{REMOVED, element_of};
+use crate::engine::ShardAccess;
 use crate::engine::declaration::SideForm;
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, blob_bin, eq, int_bin, not, string_bin};
@@ -28,7 +29,7 @@ pub(super) fn patient() -> WritePolicy {
 pub(super) fn replacing() -> WritePolicy {
     patient()
         .record_exists_action(RecordExistsAction::Replace)
-        .of_relation()
+        .with_access(ShardAccess::Related)
 }
 
 /// The condition that a bin of a record has this key.

@@ -16,6 +16,7 @@ use super::scheme::{
     Companion, DESCRIPTION_BINS, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, check_bin,
 };
 use super::time::layout::CollectionPart;
+use crate::engine::ShardAccess;
 use crate::expression::ExpType;
 use crate::expressions::{
     and, bin_exists, bin_type, eq, int_bin, list_bin, map_bin, maps, ne, not, or, string_bin, val,
@@ -102,7 +103,7 @@ impl Executor {
             .total_timeout(policy.total_timeout)
             .send_key(policy.send_key)
             .durable_delete(policy.durable_delete)
-            .of_shards();
+            .with_access(ShardAccess::Own);
         let creating = base
             .clone()
             .expiration(policy.expiration)

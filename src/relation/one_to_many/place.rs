@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::layout::Layout;
 use crate::base64;
+use crate::engine::ShardAccess;
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
@@ -267,7 +268,7 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         let mut keep = WritePolicy::default()
             .record_exists_action(RecordExistsAction::UpdateOnly)
             .expiration(Expiration::DontUpdate)
-            .of_relation();
+            .with_access(ShardAccess::Related);
         if records.may_bring_back(&keep) {
             // A child that was closed to be deleted is still a record, and must not be written to
             // again.
