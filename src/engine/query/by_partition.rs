@@ -18,6 +18,7 @@ use super::super::by_digest::RemoteRecord;
 use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::bound::{IndexBound, ValueOrder};
+use super::conditions::QueryCondition;
 use super::run::{EntriesAhead, TakenEntries};
 use super::standing::MetRoots;
 use super::{Query, QuerySource};
@@ -363,7 +364,7 @@ impl Query {
         let set = set_id.map(|id| (set_name.as_deref().unwrap_or_default(), Some(id)));
         let mut query = Self::new(core, source, set, None).with_companions();
         if let Some((_, bound)) = condition {
-            query.conditions.bound(bound.clone());
+            query.conditions.push(QueryCondition::Bound(bound.clone()));
         }
         query
     }

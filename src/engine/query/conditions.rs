@@ -20,7 +20,7 @@ pub(super) struct Conditions {
 }
 
 #[derive(Clone, Debug)]
-enum QueryCondition {
+pub(super) enum QueryCondition {
     Equal(Value),
     Range(Bound<Value>, Bound<Value>),
     Prefix(Value),
@@ -34,30 +34,8 @@ enum QueryCondition {
 }
 
 impl Conditions {
-    pub(super) fn equal(&mut self, value: Value) {
-        self.conditions.push(QueryCondition::Equal(value));
-    }
-
-    pub(super) fn range(&mut self, start: Bound<Value>, end: Bound<Value>) {
-        self.conditions.push(QueryCondition::Range(start, end));
-    }
-
-    pub(super) fn prefix(&mut self, prefix: Value) {
-        self.conditions.push(QueryCondition::Prefix(prefix));
-    }
-
-    pub(super) fn within(&mut self, region: &str) {
-        self.conditions.push(QueryCondition::Within(region.into()));
-    }
-
-    pub(super) fn containing(&mut self, point: &str) {
-        self.conditions
-            .push(QueryCondition::Containing(point.into()));
-    }
-
-    #[cfg(feature = "server")]
-    pub(super) fn bound(&mut self, bound: IndexBound) {
-        self.conditions.push(QueryCondition::Bound(bound));
+    pub(super) fn push(&mut self, condition: QueryCondition) {
+        self.conditions.push(condition);
     }
 
     /// Refuses conditions on a query that has no index.

@@ -41,7 +41,7 @@ pub use background::{BackgroundOperation, BackgroundPolicy, BackgroundProgress, 
 pub(crate) use bound::IndexBound;
 #[cfg(feature = "server")]
 pub(crate) use by_partition::{NextEntry, PartitionQuery, PartitionStart};
-use conditions::Conditions;
+use conditions::{Conditions, QueryCondition};
 pub use cursor::Cursor;
 pub use page::{Explanation, Page, QueriedKey, QueriedRecord};
 pub use records::QueryRecords;
@@ -171,7 +171,7 @@ impl Query {
 
     /// The next component of the key is this value.
     pub fn eq(mut self, value: impl Into<Value>) -> Self {
-        self.conditions.equal(value.into());
+        self.conditions.push(QueryCondition::Equal(value.into()));
         self
     }
 
@@ -190,8 +190,8 @@ impl Query {
     /// ```
     pub fn range<V: Into<Value> + Clone>(mut self, range: impl RangeBounds<V>) -> Self {
         let value = |bound: &V| bound.clone().into();
-        self.conditions
-            .range(range.start_bound().map(value), range.end_bound().map(value));
+        let (start, end) = (range.start_bound().map(value), range.end_bound().map(value));
+        self.conditions.push(QueryCondition::Range(start, end));
         self
     }
 
@@ -207,7 +207,7 @@ impl Query {
 
     /// The next component is text, or bytes, that begin with these.
     pub fn begins_with(mut self, prefix: impl Into<Value>) -> Self {
-        self.conditions.prefix(prefix.into());
+        self.conditions.push(QueryCondition::Prefix(prefix.into()));
         self
     }
 
@@ -230,14 +230,15 @@ impl Query {
     /// # }
     /// ```
     pub fn within(mut self, region: &str) -> Self {
-        self.conditions.within(region);
+        self.conditions.push(QueryCondition::Within(region.into()));
         self
     }
 
     /// The next component is a region that contains a point, both GeoJSON: as [`Query::within`],
     /// the other way round.
     pub fn containing(mut self, point: &str) -> Self {
-        self.conditions.containing(point);
+        self.conditions
+            .push(QueryCondition::Containing(point.into()));
         self
     }
 
