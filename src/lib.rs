@@ -272,8 +272,8 @@ pub mod query {
 /// ```
 pub mod changes {
     pub use crate::engine::{
-        Change, ChangeBatch, ChangeKind, ChangeOptions, ChangeStream, Changes, Consumer, NextBatch,
-        Position, Start, Subscription, SubscriptionStats,
+        Change, ChangeBatch, ChangeKind, ChangeOptions, ChangeStream, Changes, Consumer, Position,
+        Start, Subscription, SubscriptionStats,
     };
     pub use spikelet_storage::Delivery;
 }

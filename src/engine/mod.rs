@@ -49,8 +49,8 @@ pub use activity::{NamespaceStats, OperationKind, OperationStats};
 #[cfg(feature = "server")]
 pub(crate) use by_digest::{DigestAddress, ReadTouch, RemoteRecord};
 pub use changes::{
-    Change, ChangeBatch, ChangeKind, ChangeOptions, ChangeStream, Changes, Consumer, NextBatch,
-    Position, Start, Subscription, SubscriptionStats,
+    Change, ChangeBatch, ChangeKind, ChangeOptions, ChangeStream, Changes, Consumer, Position,
+    Start, Subscription, SubscriptionStats,
 };
 pub use config::NamespaceConfig;
 pub use core::{HotRecord, ScannedRecord};

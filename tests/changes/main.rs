@@ -9,11 +9,14 @@ mod refused;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::pin::Pin;
 use std::process::{Command, Stdio};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use spikelet::changes::{
-    Change, ChangeKind, ChangeOptions, Consumer, Delivery, Position, Start, Subscription,
+    Change, ChangeBatch, ChangeKind, ChangeOptions, Consumer, Delivery, Position, Start,
+    Subscription,
 };
 use spikelet::expressions::{eq, int_bin, int_val};
 use spikelet::{Durability, Error, Key, Namespace, NamespaceConfig, Store, WritePolicy};
@@ -318,6 +321,26 @@ fn a_consumer_waits_blocking_and_in_a_task() {
         let batch = consumer.next().unwrap().unwrap();
         assert_eq!(batch.len(), 1);
     }
+}
+
+#[test]
+fn a_dropped_future_of_a_stream_loses_no_changes() {
+    fn poll(mut next: impl Future<Output = spikelet::Result<ChangeBatch>> + Send + Unpin) -> usize {
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(&mut next).poll(&mut context) {
+            Poll::Ready(batch) => batch.unwrap().len(),
+            Poll::Pending => 0,
+        }
+    }
+    let (store, namespace) = memory();
+    namespace.changes().enable("users").unwrap();
+    let mut stream = namespace.changes().read(Start::Now, published()).unwrap();
+    assert_eq!(poll(stream.batch(2)), 0);
+    (1..=3).for_each(|key| put(&store, key, 1));
+    drop(stream.batch(2));
+    assert_eq!(poll(stream.batch(2)), 2);
+    assert_eq!(poll(stream.batch(2)), 1);
+    assert_eq!(poll(stream.batch(2)), 0);
 }
 
 #[test]

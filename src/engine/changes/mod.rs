@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 pub use change::{Change, ChangeBatch, ChangeKind, Position};
 pub use options::{ChangeOptions, Start};
-pub use stream::{ChangeStream, NextBatch};
+pub use stream::ChangeStream;
 pub use subscription::{Consumer, Subscription};
 
 /// The most subscriptions of a namespace.

@@ -179,8 +179,11 @@ impl ChangeStream {
 
     /// Returns a future of the next changes: as [`ChangeStream::next_batch`] without an end of the
     /// wait.
-    pub fn batch(&mut self, most: usize) -> NextBatch<'_> {
-        NextBatch { stream: self, most }
+    pub fn batch(
+        &mut self,
+        most: usize,
+    ) -> impl Future<Output = Result<ChangeBatch>> + Send + Unpin {
+        std::future::poll_fn(move |context| self.poll_batch(most, context))
     }
 
     /// Reads the next changes. After an error they come again.
@@ -304,21 +307,5 @@ impl Iterator for ChangeStream {
                 batch => return Some(batch),
             }
         }
-    }
-}
-
-/// The next changes, when they come: [`ChangeStream::batch`].
-#[derive(Debug)]
-pub struct NextBatch<'s> {
-    stream: &'s mut ChangeStream,
-    most: usize,
-}
-
-impl Future for NextBatch<'_> {
-    type Output = Result<ChangeBatch>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let most = self.most;
-        self.stream.poll_batch(most, context)
     }
 }
