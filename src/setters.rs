@@ -2,35 +2,35 @@
 //! between them.
 
 /// Makes a method for each of these fields, which sets it and returns the options. After `const`,
-/// the methods are `const`; otherwise they take what converts into the field. After `in`, each has
-/// a name, an argument or none, and says where in the options it sets which value.
+/// the methods are `const`; otherwise they take what converts into the field. After `in` or
+/// `in const`, each has a name and its arguments, and says where in the options it sets which value.
 macro_rules! setters {
-    (in $(
-        $(#[$meaning:meta])* $name:ident($($value:ident: $kind:ty)?) => $($place:tt).+ = $set:expr
+    (in const $(
+        $(#[$meaning:meta])* $name:ident($($value:ident: $kind:ty),*) => $($place:tt).+ = $set:expr
     ),+ $(,)?) => {$(
         $(#[$meaning])*
-        #[must_use]
-        pub fn $name(mut self $(, $value: $kind)?) -> Self {
+        #[must_use = "the setter returns what it has set"]
+        pub const fn $name(mut self $(, $value: $kind)*) -> Self {
             self.$($place).+ = $set;
             self
         }
     )+};
-    (const $($(#[$meaning:meta])* $field:ident: $kind:ty),+ $(,)?) => {$(
+    (in $(
+        $(#[$meaning:meta])* $name:ident($($value:ident: $kind:ty),*) => $($place:tt).+ = $set:expr
+    ),+ $(,)?) => {$(
         $(#[$meaning])*
-        #[must_use]
-        pub const fn $field(mut self, $field: $kind) -> Self {
-            self.$field = $field;
+        #[must_use = "the setter returns what it has set"]
+        pub fn $name(mut self $(, $value: $kind)*) -> Self {
+            self.$($place).+ = $set;
             self
         }
     )+};
-    ($($(#[$meaning:meta])* $field:ident: $kind:ty),+ $(,)?) => {$(
-        $(#[$meaning])*
-        #[must_use]
-        pub fn $field(mut self, $field: $kind) -> Self {
-            self.$field = $field.into();
-            self
-        }
-    )+};
+    (const $($(#[$meaning:meta])* $field:ident: $kind:ty),+ $(,)?) => {
+        setters! { in const $($(#[$meaning])* $field($field: $kind) => $field = $field),+ }
+    };
+    ($($(#[$meaning:meta])* $field:ident: $kind:ty),+ $(,)?) => {
+        setters! { in $($(#[$meaning])* $field($field: $kind) => $field = $field.into()),+ }
+    };
 }
 
 pub(crate) use setters;

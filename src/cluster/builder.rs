@@ -60,23 +60,14 @@ impl ClusterBuilder {
         }
     }
 
-    /// Chooses the namespace. Needed unless the cluster has only one.
-    #[must_use]
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.into());
-        self
-    }
-
-    /// Logs in with a user name and a password. The password is sent as a hash.
-    #[must_use]
-    pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Some((user.into(), password.into()));
-        self
-    }
-
-    setters! {
+    setters! { in
+        /// Chooses the namespace. Needed unless the cluster has only one.
+        namespace(namespace: &str) => namespace = Some(namespace.into()),
+        /// Logs in with a user name and a password. The password is sent as a hash.
+        login(user: impl Into<String>, password: impl Into<String>) =>
+            login = Some((user.into(), password.into())),
         /// Encrypts all connections.
-        tls: TlsFiles,
+        tls(files: TlsFiles) => tls = Some(files),
     }
 
     setters! { const
@@ -90,12 +81,11 @@ impl ClusterBuilder {
         alternate_addresses: bool,
     }
 
-    /// Sets after how many errors of a node in a second, `KEY_BUSY` among them, the client refuses
-    /// calls to it for a while without sending them; 0: never. Default: the client's, 100.
-    #[must_use]
-    pub const fn error_rate_max(mut self, errors: usize) -> Self {
-        self.error_rate_max = Some(errors);
-        self
+    setters! { in const
+        /// Sets after how many errors of a node in a second, `KEY_BUSY` among them, the client
+        /// refuses calls to it for a while without sending them; 0: never. Default: the client's,
+        /// 100.
+        error_rate_max(errors: usize) => error_rate_max = Some(errors),
     }
 
     /// Connects to the cluster and learns its nodes. Blocks. The client has two threads of its own.

@@ -69,12 +69,10 @@ pub struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Keeps the store in this directory, which is created if need be: a folder for each namespace.
-    /// Without it the store is in memory.
-    #[must_use]
-    pub fn path(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.dir = Some(dir.into());
-        self
+    setters! { in
+        /// Keeps the store in this directory, which is created if need be: a folder for each
+        /// namespace. Without it the store is in memory.
+        path(dir: impl Into<PathBuf>) => dir = Some(dir.into()),
     }
 
     /// Opens, or creates, this namespace. The first one named is the store's default. Namespaces

@@ -8,6 +8,7 @@ use super::key::IndexType;
 use crate::call::{self, Context};
 use crate::expression::Expression;
 use crate::record::BinName;
+use crate::setters::setters;
 use crate::value::ParticleType;
 use crate::{Error, Result, base64};
 
@@ -168,12 +169,10 @@ impl IndexComponent {
         self.part(IndexPart::Entries)
     }
 
-    /// Restricts the index to values of this type; others are not in the index. For the entries of
-    /// a map it is the type of their values.
-    #[must_use]
-    pub const fn of_type(mut self, kind: IndexType) -> Self {
-        self.kind = Some(kind);
-        self
+    setters! { in const
+        /// Restricts the index to values of this type; others are not in the index. For the entries
+        /// of a map it is the type of their values.
+        of_type(kind: IndexType) => kind = Some(kind),
     }
 
     pub(crate) const fn of(source: IndexSource) -> Self {
@@ -333,21 +332,14 @@ impl IndexDefinition {
         *self == named
     }
 
-    /// Makes the index unique: no two records may have the same key. A write that would break this
-    /// is refused with [`Error::NotUnique`]. Not for components of [`IndexType::GeoJson`]. Default:
-    /// false.
-    #[must_use]
-    pub const fn unique(mut self, unique: bool) -> Self {
-        self.unique = unique;
-        self
-    }
-
-    /// Leaves text and bytes longer than this many bytes out of the index, instead of refusing the
-    /// write. Queries do not find such records by the index.
-    #[must_use]
-    pub const fn ignoring_longer_than(mut self, bytes: u32) -> Self {
-        self.value_bytes_max = Some(bytes);
-        self
+    setters! { in const
+        /// Makes the index unique: no two records may have the same key. A write that would break
+        /// this is refused with [`Error::NotUnique`]. Not for components of
+        /// [`IndexType::GeoJson`]. Default: false.
+        unique(unique: bool) => unique = unique,
+        /// Leaves text and bytes longer than this many bytes out of the index, instead of refusing
+        /// the write. Queries do not find such records by the index.
+        ignoring_longer_than(bytes: u32) => value_bytes_max = Some(bytes),
     }
 
     /// Returns the name.

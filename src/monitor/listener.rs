@@ -20,6 +20,7 @@ use crate::TlsIdentity;
 use crate::basic_login::BasicLogin;
 use crate::http::{Endpoint, EndpointOptions, HttpRequest, Response, resolve};
 use crate::prometheus::MetricsForm;
+use crate::setters::setters;
 use crate::{Error, Result, Store};
 
 /// The port that is listened on by default.
@@ -149,11 +150,14 @@ impl MonitorBuilder {
         self.listen
     }
 
-    /// Lists this many hot records of each namespace, 64 at most. Default: 20.
-    #[must_use]
-    pub const fn hot_records(mut self, most: usize) -> Self {
-        self.hot_records = most;
-        self
+    setters! { in const
+        /// Lists this many hot records of each namespace, 64 at most. Default: 20.
+        hot_records(most: usize) => hot_records = most,
+        /// Gives whole records to all clients, by `/records.asb`, and keeps changes for them by a
+        /// subscription: needed by `spikelet move`, which copies a running store into a cluster.
+        /// Default: keys and positions of changes only.
+        #[cfg(feature = "backup")]
+        serve_records(serves: bool) => serves_records = serves,
     }
 
     /// Shows how many connections of clients a server of this store has, as `count` says. Not shown
@@ -177,22 +181,10 @@ impl MonitorBuilder {
         self
     }
 
-    /// Encrypts all connections. Default: none.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn tls(mut self, identity: TlsIdentity) -> Self {
-        self.tls = Some(identity);
-        self
-    }
-
-    /// Gives whole records to all clients, by `/records.asb`, and keeps changes for them by a
-    /// subscription: needed by `spikelet move`, which copies a running store into a cluster.
-    /// Default: keys and positions of changes only.
-    #[cfg(feature = "backup")]
-    #[must_use]
-    pub const fn serve_records(mut self, serves: bool) -> Self {
-        self.serves_records = serves;
-        self
+    setters! { in
+        /// Encrypts all connections. Default: none.
+        #[cfg(feature = "tls")]
+        tls(identity: TlsIdentity) => tls = Some(identity),
     }
 
     /// Starts the endpoint on threads of its own. It answers when this returns.

@@ -49,16 +49,11 @@ pub struct BackgroundPolicy {
 }
 
 impl BackgroundPolicy {
-    setters! {
+    setters! { in
         /// Sets [`BackgroundPolicy::write`]: how each record is written.
-        write: WritePolicy,
-    }
-
-    /// Sets [`BackgroundPolicy::name`]: under which the position is kept in the store.
-    #[must_use]
-    pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(name.into());
-        self
+        write(write: WritePolicy) => write = write,
+        /// Sets [`BackgroundPolicy::name`]: under which the position is kept in the store.
+        name(name: &str) => name = Some(name.into()),
     }
 
     setters! { const

@@ -34,6 +34,7 @@ use super::core::{NamespaceCore, ScannedRecord};
 use super::indexes::Index;
 use crate::expression::Expression;
 use crate::record::{Key, Record};
+use crate::setters::setters;
 use crate::value::Value;
 use crate::{Error, Result};
 pub use background::{BackgroundOperation, BackgroundPolicy, BackgroundProgress, FailedRecord};
@@ -242,35 +243,21 @@ impl Query {
         self
     }
 
-    /// Returns only records for which this expression holds, in place of the set's filter.
-    pub fn filter(mut self, filter: impl Into<Expression>) -> Self {
-        self.filter = Some(filter.into());
-        self
+    setters! { in
+        /// Returns only records for which this expression holds, in place of the set's filter.
+        filter(filter: impl Into<Expression>) => filter = Some(filter.into()),
+        /// Goes on where a page of the same query has ended.
+        after(cursor: &Cursor) => after = Some(cursor.clone()),
     }
 
-    /// Shows the records that hold shards of collections, too. Of a query over all records only: by
-    /// an index, the root is shown for what they hold.
-    pub const fn with_companions(mut self) -> Self {
-        self.companions = true;
-        self
-    }
-
-    /// Goes from the end of the order to its beginning. By an index only.
-    pub const fn descending(mut self) -> Self {
-        self.descending = true;
-        self
-    }
-
-    /// Returns at most this many records. Without it, all of them: keep an eye on memory.
-    pub const fn limit(mut self, records: usize) -> Self {
-        self.limit = records;
-        self
-    }
-
-    /// Goes on where a page of the same query has ended.
-    pub fn after(mut self, cursor: &Cursor) -> Self {
-        self.after = Some(cursor.clone());
-        self
+    setters! { in const
+        /// Shows the records that hold shards of collections, too. Of a query over all records
+        /// only: by an index, the root is shown for what they hold.
+        with_companions() => companions = true,
+        /// Goes from the end of the order to its beginning. By an index only.
+        descending() => descending = true,
+        /// Returns at most this many records. Without it, all of them: keep an eye on memory.
+        limit(records: usize) => limit = records,
     }
 
     /// The keys of the records. Looks at the records, and copies nothing else of them.

@@ -65,11 +65,9 @@ impl Default for TransactionPolicy {
 }
 
 impl TransactionPolicy {
-    /// Sets how often the closure is run at most; 0 counts as 1.
-    #[must_use]
-    pub const fn max_attempts(mut self, max_attempts: u32) -> Self {
-        self.retry.max_attempts = max_attempts;
-        self
+    setters! { in const
+        /// Sets how often the closure is run at most; 0 counts as 1.
+        max_attempts(max_attempts: u32) => retry.max_attempts = max_attempts,
     }
 
     setters! {

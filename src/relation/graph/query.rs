@@ -11,6 +11,7 @@ use super::schema::{
 };
 use crate::record::{Record, SUBKEYS};
 use crate::relation::keys::element_of;
+use crate::setters::setters;
 use crate::shard::{in_pages, value_of};
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
@@ -94,10 +95,16 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         }
     }
 
-    /// Uses this sort key of the edge type, 0 for the first one, which is the default.
-    pub const fn sort(mut self, sort_key: usize) -> Self {
-        self.sort = sort_key;
-        self
+    setters! { in const
+        /// Uses this sort key of the edge type, 0 for the first one, which is the default.
+        sort(sort_key: usize) => sort = sort_key,
+        /// At most this many. Default: 100.
+        limit(edges: usize) => limit = edges,
+    }
+
+    setters! { in
+        /// Goes on behind the page that gave this token.
+        after(token: &str) => after = Some(token.into()),
     }
 
     /// Only edges with this sort key. Replaces an earlier range.
@@ -140,18 +147,6 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         if value_of(self.range.1.as_ref()).is_none_or(|last| last.as_str() >= Some(sort_key)) {
             self.range.1 = Bound::Excluded(sort_key.into());
         }
-        self
-    }
-
-    /// At most this many. Default: 100.
-    pub const fn limit(mut self, edges: usize) -> Self {
-        self.limit = edges;
-        self
-    }
-
-    /// Goes on behind the page that gave this token.
-    pub fn after(mut self, token: &str) -> Self {
-        self.after = Some(token.into());
         self
     }
 
@@ -346,16 +341,14 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
         Ok(self)
     }
 
-    /// At most this many. Default: 100.
-    pub const fn limit(mut self, edges: usize) -> Self {
-        self.limit = edges;
-        self
+    setters! { in const
+        /// At most this many. Default: 100.
+        limit(edges: usize) => limit = edges,
     }
 
-    /// Goes on behind the page that gave this token.
-    pub fn after(mut self, token: &str) -> Self {
-        self.after = Some(token.into());
-        self
+    setters! { in
+        /// Goes on behind the page that gave this token.
+        after(token: &str) => after = Some(token.into()),
     }
 
     /// Returns the edges, omitted types included, and the token of the next page. One query and one

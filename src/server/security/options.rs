@@ -62,21 +62,15 @@ impl SecurityOptions {
         session_time: Duration,
     }
 
-    /// The password of the first user, `admin`, where the store has no users yet. Default: `admin`,
-    /// with which the server listens on this machine only.
-    #[must_use]
-    pub fn first_password(mut self, password: impl Into<String>) -> Self {
-        self.first_password = Some(Zeroizing::new(password.into()));
-        self
-    }
-
-    /// Appends logins, refusals and changes of users and roles to this file, which only its owner
-    /// may read if it is made here. Default: they go to the log of the process, with the target
-    /// `spikelet::audit`.
-    #[must_use]
-    pub fn audit_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.audit_file = Some(file.into());
-        self
+    setters! { in
+        /// The password of the first user, `admin`, where the store has no users yet. Default:
+        /// `admin`, with which the server listens on this machine only.
+        first_password(password: impl Into<String>) =>
+            first_password = Some(Zeroizing::new(password.into())),
+        /// Appends logins, refusals and changes of users and roles to this file, which only its
+        /// owner may read if it is made here. Default: they go to the log of the process, with the
+        /// target `spikelet::audit`.
+        audit_file(file: impl Into<PathBuf>) => audit_file = Some(file.into()),
     }
 
     /// Notes every request about records of this set of a namespace, too; of all sets if `set` is
