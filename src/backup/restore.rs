@@ -86,7 +86,7 @@ impl Contents {
                 first.line,
             )));
         }
-        let limit = target.saved_bytes_max();
+        let limit = target.max_record_bytes();
         if let Some((bytes, place)) = &self.largest
             && *bytes > limit
         {

@@ -127,11 +127,6 @@ impl Namespace {
         self.core.storage.options()
     }
 
-    /// The largest record with its header, in bytes.
-    pub(crate) fn max_record_bytes(&self) -> u64 {
-        self.core.max_record_bytes
-    }
-
     /// The time to live, in seconds, of records when the writer leaves it to the namespace; 0: no
     /// end. The next write takes the value stored here.
     pub(crate) fn default_ttl(&self) -> &AtomicU64 {

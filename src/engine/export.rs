@@ -112,7 +112,7 @@ impl Namespace {
     }
 
     /// The largest record with its header, in bytes.
-    pub(crate) fn saved_bytes_max(&self) -> u64 {
+    pub(crate) fn max_record_bytes(&self) -> u64 {
         self.core.max_record_bytes
     }
 

@@ -151,12 +151,6 @@ impl Collection {
         .persist_index(true)
     }
 
-    /// The policy by which a list is moved. Repeated elements of other programs stay: moving loses
-    /// nothing.
-    const fn moved_list_policy() -> ListPolicy {
-        ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true)
-    }
-
     /// The policy by which a map is made and written.
     pub(crate) const fn map_policy() -> MapPolicy {
         MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty()).persist_index(true)
@@ -306,7 +300,11 @@ impl Content {
     /// Adds this content to the bin. Nothing takes no operation.
     pub(crate) fn absorb(self, bin: &str) -> Option<Operation> {
         (!self.is_empty()).then(|| match self {
-            Self::List(items) => lists::append_items(&Collection::moved_list_policy(), bin, items),
+            Self::List(items) => {
+                // Repeated elements of other programs stay: moving loses nothing.
+                let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty());
+                lists::append_items(&policy.persist_index(true), bin, items)
+            }
             Self::Map(entries) => maps::put_items(&Collection::map_policy(), bin, entries),
             Self::Counter(amount) => operations::add(bin, amount),
         })

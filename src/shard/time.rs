@@ -135,7 +135,8 @@ impl<R: RecordSet> TimeShards<R> {
     /// rounded up to a power of two, 4,096 at most. Default: 1.
     #[must_use]
     pub fn hashed(mut self, shards: u64) -> Self {
-        self.protocol.steps.set_shards(rounded(shards));
+        self.protocol.steps.layout.shards = rounded(shards);
+        self.protocol.steps.executor.forget_companions();
         // Findings about records of another layout do not apply to these.
         self.protocol.forget();
         self

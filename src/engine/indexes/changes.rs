@@ -190,7 +190,7 @@ impl NamespaceCore {
         if let (Some((_, old)), Some((_, new))) = (old, new)
             && !is_over
             && old.is_of_same(new)
-            && index.is_same_in(old.record, new.record)
+            && index.reader.is_same(old.record, new.record)
         {
             return Ok(());
         }

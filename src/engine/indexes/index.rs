@@ -267,11 +267,6 @@ impl Index {
         self.reader.has_expression()
     }
 
-    /// Whether a record has the same entries in two versions, as far as a look at bins shows.
-    pub(super) fn is_same_in(&self, old: RecordView<'_>, new: RecordView<'_>) -> bool {
-        self.reader.is_same(old, new)
-    }
-
     /// Appends the entries that a record has in this index. A companion's are its root's, with the
     /// companion behind.
     pub(in crate::engine) fn entries_of(

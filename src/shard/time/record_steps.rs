@@ -29,12 +29,6 @@ pub(super) struct RecordSteps<R> {
 }
 
 impl<R: RecordSet> RecordSteps<R> {
-    /// Sets over how many records each bucket is sharded.
-    pub(super) fn set_shards(&mut self, shards: u64) {
-        self.layout.shards = shards;
-        self.executor.forget_companions();
-    }
-
     /// Returns the store's time in milliseconds since 1970.
     fn now_unix_ms(&self) -> i64 {
         let unix_ms = self
