@@ -35,20 +35,6 @@ pub enum RelationKind {
 }
 
 impl RelationKind {
-    /// Returns the name of the handle, such as `ManyToMany`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Members => "Members",
-            Self::OneToMany => "OneToMany",
-            Self::ManyToMany => "ManyToMany",
-            Self::Links => "Links",
-            Self::Graph => "Graph",
-            Self::Joined => "Joined",
-            Self::Propagate => "Propagate",
-        }
-    }
-
     /// Whether bins belong to it: [`RelationDeclaration::sides`] of the other kinds are users'
     /// bins.
     pub(crate) const fn owns_bins(self) -> bool {
@@ -252,11 +238,8 @@ impl RelationDeclaration {
             let mut bins = self.owned_bins().map(|(set, bin, _)| (set, bin));
             if let Some((set, bin)) = bins.find(is_taken) {
                 return Err(Error::parameter(format!(
-                    "bin {bin:?} of set {set:?} belongs to relation {:?}, a {}: give relation {:?} another bin, or call forget_relation({:?}) first",
-                    other.name,
-                    other.kind.name(),
-                    self.name,
-                    other.name,
+                    "bin {bin:?} of set {set:?} belongs to relation {:?}, a {:?}: give relation {:?} another bin, or call forget_relation({:?}) first",
+                    other.name, other.kind, self.name, other.name,
                 )));
             }
         }

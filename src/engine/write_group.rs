@@ -88,7 +88,7 @@ impl NamespaceCore {
 
         let now_ms = self.clock.now_ms();
         let mut results = Vec::with_capacity(writes.len());
-        results.resize_with(writes.len(), OperateResult::gone);
+        results.resize_with(writes.len(), OperateResult::default);
         let mut reasons = Vec::new();
         let mut members = SmallVec::<[WrittenMember; 2]>::new();
         members.reserve_exact(digests.len());

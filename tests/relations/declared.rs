@@ -55,6 +55,8 @@ fn a_declared_relation_is_listed_with_its_counts_after_a_restart() {
         (found.kind, found.sides.len()),
         (RelationKind::ManyToMany, 2)
     );
+    // Reports and errors show the handle by this name.
+    assert_eq!(format!("{:?}", found.kind), "ManyToMany");
     let edges = 400 - 200 / 7; // multiples of 7 follow 0 once
     assert_eq!((stats[0].elements, stats[1].elements), (edges, edges));
     assert_eq!((stats[0].records, stats[1].records), (200, 7));

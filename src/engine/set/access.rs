@@ -176,7 +176,7 @@ pub(in crate::engine) trait RecordAccess {
         }
         self.base().core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
-        let mut result = OperateResult::gone();
+        let mut result = OperateResult::default();
         let results = &mut result.results;
         let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
             // Another run begins anew.
@@ -231,7 +231,7 @@ pub(in crate::engine) trait RecordAccess {
     ) -> Result<OperateResult> {
         let filter = policy.filter.as_ref().or(self.base().filter.as_ref());
         // Filled where it is: it is large.
-        let mut result = OperateResult::gone();
+        let mut result = OperateResult::default();
         let found = self.read_at(filter, key, digest, |entry| {
             result.generation = entry.generation();
             result.record_bytes = record_bytes(entry.key(), entry.payload());

@@ -7,7 +7,7 @@ use crate::operation::OperationResults;
 use crate::record::{Bins, Key, Metadata, Record};
 use crate::value::{Value, ValueRef};
 
-/// The results of operations on a record.
+/// The results of operations on a record. The default: no results, of a record that is not there.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -21,7 +21,7 @@ use crate::value::{Value, ValueRef};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperateResult {
     /// The record's generation now; 0 if it was deleted.
     pub generation: u16,
@@ -43,18 +43,6 @@ pub struct OperateResult {
 }
 
 impl OperateResult {
-    /// The result for a record that is not there now.
-    pub(in crate::engine) fn gone() -> Self {
-        Self {
-            generation: 0,
-            record_bytes: 0,
-            void_time: 0,
-            queued_behind: None,
-            lsn: None,
-            results: OperationResults::default(),
-        }
-    }
-
     /// The result of the operation at this position among those given; `None` if it has none.
     #[must_use]
     pub fn value(&self, operation: usize) -> Option<&Value> {

@@ -291,7 +291,7 @@ impl<'t> TransactionSet<'t> {
             .check(found)
             .map_err(|error| self.set.about(key, error))?;
         let found = if_there(self.read_results(policy, key, &digest, |_, _| Ok(())))?;
-        Ok(found.unwrap_or_else(OperateResult::gone))
+        Ok(found.unwrap_or_default())
     }
 
     /// How many roots have lost the description of their shards, this transaction's included.

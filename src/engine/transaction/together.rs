@@ -389,7 +389,7 @@ fn make(set: &TransactionSet<'_>, write: &KnownWrite<'_>) -> Result<Made> {
         WriteAction::Put(bins) => {
             let digest = set.base().digest_of(key);
             let put = set.merge_at(policy, key, digest, bins)?;
-            let mut result = OperateResult::gone();
+            let mut result = OperateResult::default();
             put.note_in(&mut result);
             // There was no wait yet.
             result.queued_behind = None;
@@ -397,7 +397,7 @@ fn make(set: &TransactionSet<'_>, write: &KnownWrite<'_>) -> Result<Made> {
         }
         WriteAction::Delete => {
             let deleted = set.delete_with(policy, key)?;
-            Ok((OperateResult::gone(), deleted))
+            Ok((OperateResult::default(), deleted))
         }
         WriteAction::Check => Ok((set.check(policy, key)?, false)),
     }

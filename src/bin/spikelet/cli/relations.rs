@@ -118,8 +118,8 @@ impl Relation {
 
     fn section(&self) -> Section {
         let declared = &self.declared;
-        let (name, kind) = (&declared.name, declared.kind.name());
-        let title = format!("{name}, {kind} in namespace {}", self.namespace);
+        let (name, kind) = (&declared.name, declared.kind);
+        let title = format!("{name}, {kind:?} in namespace {}", self.namespace);
         let on_delete = format!("{:?}", declared.on_delete);
         let details = declared.details.iter();
         let section = Section::new(title)
