@@ -89,10 +89,8 @@ impl EdgeEnds<'_> {
     ) -> Result<bool> {
         let ([one, other], [first, second]) = (&self.ends, records);
         let edits = [
-            other
-                .side
-                .removing(second, other.owner, other.element.element()),
-            one.side.removing(first, one.owner, one.element.element()),
+            (other.side).removing(second, other.owner, other.element.element()),
+            (one.side).removing(first, one.owner, one.element.element()),
         ];
         let unlinked = if self.is_mutual {
             make_together(store, edits, 1, |store| self.remove(store))

@@ -58,11 +58,8 @@ impl Counts {
         }
         self.counts.push(count);
         self.stats.elements += count;
-        let is_larger = self
-            .stats
-            .largest
-            .as_ref()
-            .is_none_or(|(_, most)| *most < count);
+        let largest = self.stats.largest.as_ref();
+        let is_larger = largest.is_none_or(|(_, most)| *most < count);
         if let (true, Some(key)) = (is_larger, key) {
             self.stats.largest = Some((key, count));
         }

@@ -84,14 +84,8 @@ impl DescribedCollection {
         match (self.form.value(), self.apart) {
             (Value::List(items), Some(from)) => {
                 let apart = [APART.into(), Value::Int(from as i64)];
-                Value::List(
-                    items
-                        .iter()
-                        .cloned()
-                        .chain(apart)
-                        .collect::<Vec<_>>()
-                        .into(),
-                )
+                let items: Vec<Value> = items.iter().cloned().chain(apart).collect();
+                Value::List(items.into())
             }
             (form, _) => form,
         }
