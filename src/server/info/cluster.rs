@@ -31,23 +31,6 @@ pub(super) fn service(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(ask.session.local.to_string())
 }
 
-/// Clients look for the address of the kind of stream that they use.
-pub(super) fn service_plain(ask: &mut Ask<'_>) -> InfoAnswer {
-    service_if(ask, false)
-}
-
-pub(super) fn service_encrypted(ask: &mut Ask<'_>) -> InfoAnswer {
-    service_if(ask, true)
-}
-
-fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> InfoAnswer {
-    if ask.session.is_encrypted == is_encrypted {
-        service(ask)
-    } else {
-        Ok(String::new())
-    }
-}
-
 /// Everything is in one rack.
 pub(super) fn rack_ids(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(each(ask, |served| format!("{}:0", served.namespace.name())))
@@ -55,7 +38,7 @@ pub(super) fn rack_ids(ask: &mut Ask<'_>) -> InfoAnswer {
 
 /// The regime (0: no strong consistency; it never changes), one copy, and its map.
 pub(super) fn replicas(ask: &mut Ask<'_>) -> InfoAnswer {
-    maps(ask, |served| {
+    ask.maps(|served| {
         if served.is_strongly_consistent {
             "1,1,"
         } else {
@@ -64,32 +47,32 @@ pub(super) fn replicas(ask: &mut Ask<'_>) -> InfoAnswer {
     })
 }
 
-pub(super) fn replicas_all(ask: &mut Ask<'_>) -> InfoAnswer {
-    maps(ask, |_| "1,")
-}
+impl Ask<'_> {
+    /// The address that this client has reached, if its stream is of this kind: clients look for
+    /// the address of the kind that they use.
+    pub(super) fn address(&mut self, is_encrypted: bool) -> InfoAnswer {
+        if self.session.is_encrypted == is_encrypted {
+            service(self)
+        } else {
+            Ok(String::new())
+        }
+    }
 
-pub(super) fn replicas_master(ask: &mut Ask<'_>) -> InfoAnswer {
-    maps(ask, |_| "")
-}
-
-/// Each namespace with its map, behind what `head` says.
-fn maps(ask: &Ask<'_>, head: fn(&ServedNamespace) -> &'static str) -> InfoAnswer {
-    // The map of a node that has all 4,096 partitions.
-    let map = base64::encode(&[u8::MAX; PARTITIONS / 8]);
-    let shown = |served: &ServedNamespace| {
-        let name = served.namespace.name();
-        format!("{name}:{}{map}", head(served))
-    };
-    Ok(each(ask, shown))
+    /// Each namespace with its map, behind what `head` says.
+    pub(super) fn maps(&self, head: fn(&ServedNamespace) -> &'static str) -> InfoAnswer {
+        // The map of a node that has all 4,096 partitions.
+        let map = base64::encode(&[u8::MAX; PARTITIONS / 8]);
+        let shown = |served: &ServedNamespace| {
+            let name = served.namespace.name();
+            format!("{name}:{}{map}", head(served))
+        };
+        Ok(each(self, shown))
+    }
 }
 
 pub(super) fn each(ask: &Ask<'_>, of: impl Fn(&ServedNamespace) -> String) -> String {
-    let all: Vec<String> = ask
-        .shared
-        .namespaces
-        .iter()
-        .map(|served| of(served))
-        .collect();
+    let namespaces = ask.shared.namespaces.iter();
+    let all: Vec<String> = namespaces.map(|served| of(served)).collect();
     all.join(";")
 }
 
