@@ -111,35 +111,6 @@ impl<'a> Items<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// Returns whether these arguments belong to an operation.
-    pub(super) fn fits(&self, spec: &OpSpec) -> bool {
-        match (spec.kind, self) {
-            (ActionKind::SetType, Self::SetType(_))
-            | (ActionKind::Size, Self::Size)
-            | (ActionKind::Clear, Self::Clear)
-            | (ActionKind::Sort, Self::Sort(_))
-            | (ActionKind::Set, Self::Set { .. })
-            | (ActionKind::IncrementElement, Self::IncrementElement { .. })
-            | (ActionKind::IncrementValue(_), Self::IncrementValue { .. }) => true,
-            (ActionKind::Select(kind, fixed), Self::Get(selector, returns)) => {
-                !spec.writes
-                    && selector.kind() == kind
-                    && fixed.is_none_or(|fixed| fixed == *returns)
-            }
-            (ActionKind::Select(kind, fixed), Self::Remove(selector, returns)) => {
-                spec.writes
-                    && selector.kind() == kind
-                    && fixed.is_none_or(|fixed| fixed == *returns)
-            }
-            (ActionKind::Append(arity), Self::Append { items, .. })
-            | (ActionKind::Insert(arity), Self::Insert { items, .. })
-            | (ActionKind::Put(arity, None), Self::Put { items, .. }) => {
-                items.single == (arity == Arity::One)
-            }
-            _ => false,
-        }
-    }
-
     /// Borrows the arguments, so that an execution copies a value only into the record.
     pub(super) fn borrowed(&self) -> Action<'_> {
         match self {
@@ -468,25 +439,6 @@ impl Selector<'_> {
                 rank: *rank,
                 count: *count,
             },
-        }
-    }
-
-    /// Returns the kind of the selector.
-    const fn kind(&self) -> SelectorKind {
-        match self {
-            Self::Index(_) => SelectorKind::Index,
-            Self::IndexRange { .. } => SelectorKind::IndexRange,
-            Self::Key(_) => SelectorKind::Key,
-            Self::Keys(_) => SelectorKind::Keys,
-            Self::KeyInterval(..) => SelectorKind::KeyInterval,
-            Self::KeyRelative { .. } => SelectorKind::KeyRelative,
-            Self::Rank(_) => SelectorKind::Rank,
-            Self::RankRange { .. } => SelectorKind::RankRange,
-            Self::FirstValue(_) => SelectorKind::FirstValue,
-            Self::Value(_) => SelectorKind::Value,
-            Self::Values(_) => SelectorKind::Values,
-            Self::ValueInterval(..) => SelectorKind::ValueInterval,
-            Self::ValueRelative { .. } => SelectorKind::ValueRelative,
         }
     }
 

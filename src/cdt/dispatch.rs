@@ -28,7 +28,7 @@ use crate::value::{FLAG_PERSIST_INDEX, ParticleType};
 /// order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnreadCall<'a> {
-    spec: &'static OpSpec,
+    pub(super) spec: &'static OpSpec,
     arguments: CallArguments<'a>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> UnreadCall<'a> {
     }
 
     #[inline]
-    fn read(mut self) -> Result<Action<'a>, CallError> {
+    pub(super) fn read(mut self) -> Result<Action<'a>, CallError> {
         let action = Action::read(self.spec, &mut self.arguments)?;
         self.arguments.end()?;
         Ok(action)
@@ -82,33 +82,15 @@ impl<'a> UnreadCall<'a> {
 /// A prebuilt operation: its arguments are parsed and checked once, for any number of executions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PreparedCall {
-    spec: &'static OpSpec,
-    action: Action<'static>,
+    pub(super) spec: &'static OpSpec,
+    pub(super) action: Action<'static>,
 }
 
 impl PreparedCall {
-    /// Builds the operation with a number from its arguments.
+    /// Builds the operation with a number from its arguments, which must be those of its row.
     pub(crate) fn new(code: u8, action: Action<'static>) -> Result<Self, CallError> {
-        Self::of_spec(code, find(i64::from(code)), action)
-    }
-
-    fn of_spec(
-        code: u8,
-        spec: Option<&'static OpSpec>,
-        action: Action<'static>,
-    ) -> Result<Self, CallError> {
-        match spec {
-            Some(spec) if action.fits(spec) => Ok(Self { spec, action }),
-            _ => Err(other_arguments(code)),
-        }
-    }
-
-    /// Builds an operation from an encoded call; `None` for operations that have no builder.
-    #[cfg(test)]
-    pub(super) fn of(call: &PathCall<'static>, writes: bool) -> Result<Option<Self>, CallError> {
-        let call = UnreadCall::parse(call, writes)?;
-        let (spec, action) = (call.spec, call.read()?);
-        Ok(action.fits(spec).then_some(Self { spec, action }))
+        let spec = find_built(code)?;
+        Ok(Self { spec, action })
     }
 
     /// Builds the operation with a number that reads or removes selected items.
@@ -117,13 +99,13 @@ impl PreparedCall {
         selector: Selector<'static>,
         returns: Returns,
     ) -> Result<Self, CallError> {
-        let spec = find(i64::from(code));
-        let action = if spec.is_some_and(|spec| spec.writes) {
+        let spec = find_built(code)?;
+        let action = if spec.writes {
             Action::Remove(selector, returns)
         } else {
             Action::Get(selector, returns)
         };
-        Self::of_spec(code, spec, action)
+        Ok(Self { spec, action })
     }
 
     /// Builds one that returns what the table fixes.
@@ -131,8 +113,8 @@ impl PreparedCall {
         code: u8,
         selector: Selector<'static>,
     ) -> Result<Self, CallError> {
-        match find(i64::from(code)).map(|spec| spec.kind) {
-            Some(ActionKind::Select(_, Some(returns))) => Self::selecting(code, selector, returns),
+        match find_built(code)?.kind {
+            ActionKind::Select(_, Some(returns)) => Self::selecting(code, selector, returns),
             _ => Err(other_arguments(code)),
         }
     }
@@ -252,6 +234,10 @@ impl<'a> Action<'a> {
         let count = edit.as_ref().map_or(view.count, CollectionEdit::count);
         Ok((edit, CallReply::Int(i64::from(count))))
     }
+}
+
+fn find_built(code: u8) -> Result<&'static OpSpec, CallError> {
+    find(i64::from(code)).ok_or_else(|| other_arguments(code))
 }
 
 fn other_arguments(code: u8) -> CallError {

@@ -52,7 +52,7 @@ mod view;
 #[cfg(test)]
 mod cost_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

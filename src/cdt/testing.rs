@@ -1,7 +1,9 @@
 //! Test helpers: calls, and their effects on encoded lists and maps.
 
-use super::dispatch::PreparedCall;
+use super::action::Action;
+use super::dispatch::{PreparedCall, UnreadCall};
 use super::policy::MapWriteFlags;
+use super::select::Selector;
 use super::shape::ItemShape;
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind};
 use super::view::CollectionView;
@@ -9,6 +11,68 @@ use super::{modify, read};
 use crate::call::{CallError, CallWriter, PathCall, Trust, below};
 use crate::value::testing::decode;
 use crate::value::{EncodePurpose, ListOrder, Map, MapOrder, ParticleType, Value};
+
+/// Parses a call into a prepared operation; `None` for operations that have no builder.
+pub(crate) fn prepared(
+    call: &PathCall<'static>,
+    writes: bool,
+) -> Result<Option<PreparedCall>, CallError> {
+    let call = UnreadCall::parse(call, writes)?;
+    let (spec, action) = (call.spec, call.read()?);
+    Ok(action.fits(spec).then_some(PreparedCall { spec, action }))
+}
+
+impl Action<'_> {
+    /// Returns whether these arguments belong to an operation; an operation may have no builder.
+    fn fits(&self, spec: &OpSpec) -> bool {
+        match (spec.kind, self) {
+            (ActionKind::SetType, Self::SetType(_))
+            | (ActionKind::Size, Self::Size)
+            | (ActionKind::Clear, Self::Clear)
+            | (ActionKind::Sort, Self::Sort(_))
+            | (ActionKind::Set, Self::Set { .. })
+            | (ActionKind::IncrementElement, Self::IncrementElement { .. })
+            | (ActionKind::IncrementValue(_), Self::IncrementValue { .. }) => true,
+            (ActionKind::Select(kind, fixed), Self::Get(selector, returns)) => {
+                !spec.writes
+                    && selector.kind() == kind
+                    && fixed.is_none_or(|fixed| fixed == *returns)
+            }
+            (ActionKind::Select(kind, fixed), Self::Remove(selector, returns)) => {
+                spec.writes
+                    && selector.kind() == kind
+                    && fixed.is_none_or(|fixed| fixed == *returns)
+            }
+            (ActionKind::Append(arity), Self::Append { items, .. })
+            | (ActionKind::Insert(arity), Self::Insert { items, .. })
+            | (ActionKind::Put(arity, None), Self::Put { items, .. }) => {
+                items.single == (arity == Arity::One)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Selector<'_> {
+    /// Returns the kind of the selector.
+    const fn kind(&self) -> SelectorKind {
+        match self {
+            Self::Index(_) => SelectorKind::Index,
+            Self::IndexRange { .. } => SelectorKind::IndexRange,
+            Self::Key(_) => SelectorKind::Key,
+            Self::Keys(_) => SelectorKind::Keys,
+            Self::KeyInterval(..) => SelectorKind::KeyInterval,
+            Self::KeyRelative { .. } => SelectorKind::KeyRelative,
+            Self::Rank(_) => SelectorKind::Rank,
+            Self::RankRange { .. } => SelectorKind::RankRange,
+            Self::FirstValue(_) => SelectorKind::FirstValue,
+            Self::Value(_) => SelectorKind::Value,
+            Self::Values(_) => SelectorKind::Values,
+            Self::ValueInterval(..) => SelectorKind::ValueInterval,
+            Self::ValueRelative { .. } => SelectorKind::ValueRelative,
+        }
+    }
+}
 
 /// An argument of a call.
 #[derive(Clone, Debug)]

@@ -5,10 +5,9 @@
 use proptest::prelude::*;
 
 use super::code;
-use super::dispatch::PreparedCall;
 use super::shape::ItemShape;
 use super::table::{OpSpec, rows};
-use super::testing::{Arg, Bin, Needs, call, call_below, needs, parses};
+use super::testing::{Arg, Bin, Needs, call, call_below, needs, parses, prepared};
 use crate::call::{CallError, PathCall, Trust};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType, Value};
@@ -182,16 +181,16 @@ proptest! {
         ] {
             for (writes, call) in calls {
                 let parsed = PathCall::parse(Box::leak(call.clone()), Trust::Normal).unwrap();
-                let Ok(Some(prepared)) = PreparedCall::of(&parsed, writes) else {
+                let Ok(Some(kept)) = prepared(&parsed, writes) else {
                     continue;
                 };
-                let encoded = prepared.encode().unwrap();
+                let encoded = kept.encode().unwrap();
                 let again = PathCall::parse(Box::leak(encoded.clone()), Trust::Normal).unwrap();
-                prop_assert_eq!(&PreparedCall::of(&again, writes).unwrap(), &Some(prepared.clone()));
+                prop_assert_eq!(&prepared(&again, writes).unwrap(), &Some(kept.clone()));
                 for bin in [made.clone(), Bin::default()] {
                     let (mut by_encoded, mut by_prepared) = (bin.clone(), bin);
                     let expected = by_encoded.run(writes, &encoded);
-                    prop_assert_eq!(by_prepared.run_prepared(&prepared), expected, "{:x?}", call);
+                    prop_assert_eq!(by_prepared.run_prepared(&kept), expected, "{:x?}", call);
                     prop_assert_eq!(by_prepared, by_encoded, "{:x?}", call);
                 }
             }

@@ -1,5 +1,6 @@
 //! Operations on records, rule by rule, and the fast paths against the plain ones.
 
+mod builders;
 mod properties;
 mod records;
 mod results;
