@@ -5,11 +5,8 @@
 //! operands.
 
 use super::arguments::{CompileOperand, UncompiledOperands};
-use super::code;
-use super::node::{
-    Binary, Builtin, ComparisonKind, Fact, Fold, GeoNode, MapPart, Node, Program, Scan, Typed,
-    Unary,
-};
+use super::code::{self, Binary, ComparisonKind, Fact, Fold, Operator, Unary};
+use super::node::{Builtin, GeoNode, Node, Program, Typed};
 use super::pattern::Pattern;
 use super::refusal::{ExpressionRefusal, refuse};
 use super::types::{ExpType, StaticType};
@@ -174,9 +171,77 @@ impl<'e> Compiler<'e> {
             return refuse(format!("{code} is not an operation"));
         };
         let mut arguments = UncompiledOperands::new(name, count - 1, reader, depth + 1);
-        let compiled = self.dispatch(code, &mut arguments)?;
+        let compiled = match Operator::of(code) {
+            Some(operator) => self.operator(operator, &mut arguments)?,
+            None => self.dispatch(code, &mut arguments)?,
+        };
         arguments.end()?;
         Ok(compiled)
+    }
+
+    fn operator(
+        &mut self,
+        operator: Operator,
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
+        use ExpType::{Bool, Float, Int, List, Map, String};
+        let (node, kind) = match operator {
+            Operator::ComparisonKind(comparison) => return self.compare(comparison, arguments),
+            Operator::Fold(operation @ (Fold::And | Fold::Or | Fold::Xor)) => (
+                Node::Fold(operation, arguments.operands(self, Int, 1)?),
+                Int,
+            ),
+            Operator::Fold(operation) => return self.fold(operation, arguments),
+            Operator::Binary(operation) => {
+                let kind = match operation {
+                    Binary::Pow | Binary::Log => Float,
+                    _ => Int,
+                };
+                let operands = arguments.two(self, [kind, kind])?;
+                (Node::Binary(operation, Box::new(operands)), kind)
+            }
+            Operator::Scan(scan) => {
+                let operands = arguments.two(self, [Int, Bool])?;
+                (Node::Scan(scan, Box::new(operands)), Int)
+            }
+            Operator::Unary(Unary::Abs) => {
+                let Typed { node, kind } = arguments.number(self)?;
+                return Ok(Typed::new(Node::Unary(Unary::Abs, Box::new(node)), kind));
+            }
+            Operator::Unary(operation) => {
+                let (takes, gives) = match operation {
+                    Unary::Floor | Unary::Ceil => (Float, Float),
+                    Unary::ToInt => (Float, Int),
+                    Unary::ToFloat => (Int, Float),
+                    Unary::Abs | Unary::Not | Unary::Count => (Int, Int),
+                };
+                let operand = arguments.operand(self, takes)?;
+                (Node::Unary(operation, Box::new(operand)), gives)
+            }
+            Operator::Fact(fact) => {
+                self.reads_facts = true;
+                // Times that pass, and sizes.
+                self.is_volatile |= matches!(
+                    fact,
+                    Fact::SinceUpdate
+                        | Fact::TimeToLive
+                        | Fact::DeviceSize
+                        | Fact::MemorySize
+                        | Fact::RecordSize
+                );
+                let kind = match fact {
+                    Fact::SetName => String,
+                    Fact::KeyExists | Fact::IsTombstone => Bool,
+                    _ => Int,
+                };
+                (Node::Fact(fact), kind)
+            }
+            Operator::MapPart(part) => {
+                let map = arguments.operand(self, Map)?;
+                (Node::MapPart(part, Box::new(map)), List)
+            }
+        };
+        Ok(typed(node, kind))
     }
 
     fn dispatch(
@@ -184,17 +249,11 @@ impl<'e> Compiler<'e> {
         code: i64,
         arguments: &mut UncompiledOperands<'_, 'e>,
     ) -> Result<Typed, ExpressionRefusal> {
-        use ExpType::{Bool, Float, Geo, Int, List, String};
+        use ExpType::{Bool, Geo, Int, List, String};
         // Operands come from one reader: every arm takes them in the order of the encoding.
         match code {
             code::UNKNOWN => Ok(Typed::new(Node::Unknown, None)),
             code::RESULT_REMOVE => Ok(Typed::new(Node::Remove, None)),
-            code::EQ => self.compare(ComparisonKind::Eq, arguments),
-            code::NE => self.compare(ComparisonKind::Ne, arguments),
-            code::GT => self.compare(ComparisonKind::Gt, arguments),
-            code::GE => self.compare(ComparisonKind::Ge, arguments),
-            code::LT => self.compare(ComparisonKind::Lt, arguments),
-            code::LE => self.compare(ComparisonKind::Le, arguments),
             code::REGEX => {
                 let flags = arguments.int()?;
                 let pattern = Pattern::new(arguments.raw()?, flags)?;
@@ -222,33 +281,6 @@ impl<'e> Compiler<'e> {
                 let operand = arguments.operand(self, Bool)?;
                 Ok(typed(Node::Not(Box::new(operand)), Bool))
             }
-            code::ADD => self.fold(Fold::Add, arguments),
-            code::SUB => self.fold(Fold::Sub, arguments),
-            code::MUL => self.fold(Fold::Mul, arguments),
-            code::DIV => self.fold(Fold::Div, arguments),
-            code::MIN => self.fold(Fold::Min, arguments),
-            code::MAX => self.fold(Fold::Max, arguments),
-            code::INT_AND => self.fold_ints(Fold::And, arguments),
-            code::INT_OR => self.fold_ints(Fold::Or, arguments),
-            code::INT_XOR => self.fold_ints(Fold::Xor, arguments),
-            code::POW => self.binary(Binary::Pow, Float, arguments),
-            code::LOG => self.binary(Binary::Log, Float, arguments),
-            code::MOD => self.binary(Binary::Mod, Int, arguments),
-            code::LSHIFT => self.binary(Binary::LeftShift, Int, arguments),
-            code::RSHIFT => self.binary(Binary::RightShift, Int, arguments),
-            code::ARSHIFT => self.binary(Binary::ArithmeticRightShift, Int, arguments),
-            code::LSCAN => self.scan(Scan::Left, arguments),
-            code::RSCAN => self.scan(Scan::Right, arguments),
-            code::ABS => {
-                let Typed { node, kind } = arguments.number(self)?;
-                Ok(Typed::new(Node::Unary(Unary::Abs, Box::new(node)), kind))
-            }
-            code::FLOOR => self.unary(Unary::Floor, Float, Float, arguments),
-            code::CEIL => self.unary(Unary::Ceil, Float, Float, arguments),
-            code::TO_INT => self.unary(Unary::ToInt, Float, Int, arguments),
-            code::TO_FLOAT => self.unary(Unary::ToFloat, Int, Float, arguments),
-            code::INT_NOT => self.unary(Unary::Not, Int, Int, arguments),
-            code::INT_COUNT => self.unary(Unary::Count, Int, Int, arguments),
             code::DIGEST_MODULO => {
                 self.reads_facts = true;
                 // Aerospike keeps the low 32 bits.
@@ -257,16 +289,6 @@ impl<'e> Compiler<'e> {
                     by => Ok(typed(Node::DigestModulo(by), Int)),
                 }
             }
-            code::DEVICE_SIZE => self.fact(Fact::DeviceSize, Int),
-            code::LAST_UPDATE => self.fact(Fact::LastUpdate, Int),
-            code::SINCE_UPDATE => self.fact(Fact::SinceUpdate, Int),
-            code::VOID_TIME => self.fact(Fact::VoidTime, Int),
-            code::TTL => self.fact(Fact::TimeToLive, Int),
-            code::SET_NAME => self.fact(Fact::SetName, String),
-            code::KEY_EXISTS => self.fact(Fact::KeyExists, Bool),
-            code::IS_TOMBSTONE => self.fact(Fact::IsTombstone, Bool),
-            code::MEMORY_SIZE => self.fact(Fact::MemorySize, Int),
-            code::RECORD_SIZE => self.fact(Fact::RecordSize, Int),
             code::KEY => {
                 self.reads_facts = true;
                 match arguments.kind()? {
@@ -283,8 +305,6 @@ impl<'e> Compiler<'e> {
                 self.reads_bins = true;
                 Ok(typed(Node::BinType(bin_name(arguments)?), Int))
             }
-            code::MAP_KEYS => self.map_part(MapPart::Keys, arguments),
-            code::MAP_VALUES => self.map_part(MapPart::Values, arguments),
             code::VAR_BUILTIN => {
                 let kind = arguments.kind()?;
                 let builtin = match arguments.int()? {
@@ -354,60 +374,6 @@ impl<'e> Compiler<'e> {
             operands.push(operand.node);
         }
         Ok(Typed::new(Node::Fold(operation, operands.into()), kind))
-    }
-
-    fn fold_ints(
-        &mut self,
-        operation: Fold,
-        arguments: &mut UncompiledOperands<'_, 'e>,
-    ) -> Result<Typed, ExpressionRefusal> {
-        let operands = arguments.operands(self, ExpType::Int, 1)?;
-        Ok(typed(Node::Fold(operation, operands), ExpType::Int))
-    }
-
-    fn unary(
-        &mut self,
-        operation: Unary,
-        takes: ExpType,
-        gives: ExpType,
-        arguments: &mut UncompiledOperands<'_, 'e>,
-    ) -> Result<Typed, ExpressionRefusal> {
-        let operand = arguments.operand(self, takes)?;
-        Ok(typed(Node::Unary(operation, Box::new(operand)), gives))
-    }
-
-    fn binary(
-        &mut self,
-        operation: Binary,
-        kind: ExpType,
-        arguments: &mut UncompiledOperands<'_, 'e>,
-    ) -> Result<Typed, ExpressionRefusal> {
-        let operands = arguments.two(self, [kind, kind])?;
-        Ok(typed(Node::Binary(operation, Box::new(operands)), kind))
-    }
-
-    fn scan(
-        &mut self,
-        scan: Scan,
-        arguments: &mut UncompiledOperands<'_, 'e>,
-    ) -> Result<Typed, ExpressionRefusal> {
-        let operands = arguments.two(self, [ExpType::Int, ExpType::Bool])?;
-        Ok(typed(Node::Scan(scan, Box::new(operands)), ExpType::Int))
-    }
-
-    fn fact(&mut self, fact: Fact, kind: ExpType) -> Result<Typed, ExpressionRefusal> {
-        self.reads_facts = true;
-        self.is_volatile |= fact.is_volatile();
-        Ok(typed(Node::Fact(fact), kind))
-    }
-
-    fn map_part(
-        &mut self,
-        part: MapPart,
-        arguments: &mut UncompiledOperands<'_, 'e>,
-    ) -> Result<Typed, ExpressionRefusal> {
-        let map = arguments.operand(self, ExpType::Map)?;
-        Ok(typed(Node::MapPart(part, Box::new(map)), ExpType::List))
     }
 
     fn cond(

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::budget::Budget;
+use super::code::{ComparisonKind, Fold, MapPart};
 use super::compile::compile;
-use super::node::{Builtin, CallNode, ComparisonKind, Fold, GeoNode, MapPart, Node, Program};
+use super::node::{Builtin, CallNode, GeoNode, Node, Program};
 use super::numbers;
 use super::path::Element;
 use super::scope::Scope;

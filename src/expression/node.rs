@@ -1,5 +1,6 @@
 //! A compiled expression: a tree that is evaluated many times.
 
+use super::code::{Binary, ComparisonKind, Fact, Fold, MapPart, Scan, Unary};
 use super::pattern::Pattern;
 use super::types::{ExpType, StaticType};
 use super::value::ExpValue;
@@ -76,92 +77,6 @@ pub(super) enum Node {
     /// The slot of the first variable, the definitions in order, then the scope.
     Let(usize, Box<[Node]>),
     Call(Box<CallNode>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ComparisonKind {
-    Eq,
-    Ne,
-    Gt,
-    Ge,
-    Lt,
-    Le,
-}
-
-/// Operations that take any number of operands from left to right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fold {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unary {
-    Abs,
-    Floor,
-    Ceil,
-    ToInt,
-    ToFloat,
-    Not,
-    Count,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Binary {
-    Pow,
-    Log,
-    Mod,
-    LeftShift,
-    RightShift,
-    ArithmeticRightShift,
-}
-
-/// The end from which a bit scan starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scan {
-    Left,
-    Right,
-}
-
-/// A fact about a record besides key and bins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fact {
-    DeviceSize,
-    LastUpdate,
-    SinceUpdate,
-    VoidTime,
-    TimeToLive,
-    SetName,
-    KeyExists,
-    IsTombstone,
-    MemorySize,
-    RecordSize,
-}
-
-impl Fact {
-    pub(super) const fn is_volatile(self) -> bool {
-        matches!(
-            self,
-            Self::SinceUpdate
-                | Self::TimeToLive
-                | Self::DeviceSize
-                | Self::MemorySize
-                | Self::RecordSize
-        )
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MapPart {
-    Keys,
-    Values,
 }
 
 /// A property of the element that a path has reached.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::node::{Binary, ComparisonKind, Fold, Scan, Unary};
+use super::code::{Binary, ComparisonKind, Fold, Scan, Unary};
 use super::types::ExpType;
 use super::value::ExpValue;
 use crate::value::order;

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use spikelet_storage::Digest;
 
-use super::node::Fact;
+use super::code::Fact;
 use super::value::ExpValue;
 use crate::record::{Key, Metadata, OwnedBins, RecordView};
 use crate::value::ParticleType;
