@@ -121,13 +121,18 @@ fn not(position: usize, value: &Value, kind: &str) -> Error {
 /// Generates the function that finds the client's function for a number and calls it. One row a
 /// function: the number (`/ n`: where the call has at least `n` arguments), the client's name, and
 /// arguments of the call by kind and position: a policy before the bin, what follows the bin, and a
-/// policy at the end. Those in brackets have functions of their own.
+/// policy at the end. Those in brackets have functions of their own; those in braces are reads and
+/// removals with the same arguments, then the type of the result.
 macro_rules! operations {
     (
         $system:literal, [$($own:ident => $name:ident),*];
         $($code:ident $(/ $least:literal)? $function:ident(
             $(&$first:ident $first_at:literal;)? $($kind:ident $at:literal),* $(; &$last:ident $last_at:literal)?
         );)*
+        $(=> $returns:ident {$(
+            $get:ident $getting:ident, $remove:ident $removing:ident $(/ $pair_least:literal)?
+            ($($pair_kind:ident $pair_at:literal),*);
+        )*})?
     ) => {
         /// Returns the operation of this number.
         pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
@@ -136,6 +141,10 @@ macro_rules! operations {
                 $(c::$code $(if a.len() >= $least)? => theirs::$function(
                     $(&a.$first($first_at)?,)? bin, $(a.$kind($at)?,)* $(&a.$last($last_at)?)?
                 ),)*
+                $($(
+                    c::$get $(if a.len() >= $pair_least)? => theirs::$getting(bin, $(a.$pair_kind($pair_at)?,)* a.$returns(0)?),
+                    c::$remove $(if a.len() >= $pair_least)? => theirs::$removing(bin, $(a.$pair_kind($pair_at)?,)* a.$returns(0)?),
+                )*)?
                 _ => return Err(unknown(bin, $system, code)),
             })
         }

@@ -63,28 +63,22 @@ operations! {
     LIST_GET get(int 0);
     LIST_GET_RANGE / 2 get_range(int 0, int 1);
     LIST_GET_RANGE get_range_from(int 0);
-    LIST_GET_BY_INDEX get_by_index(int 1, list_return 0);
-    LIST_GET_BY_RANK get_by_rank(int 1, list_return 0);
-    LIST_GET_ALL_BY_VALUE get_by_value(value 1, list_return 0);
-    LIST_GET_BY_VALUE_LIST get_by_value_list(values 1, list_return 0);
-    LIST_GET_BY_INDEX_RANGE / 3 get_by_index_range_count(int 1, int 2, list_return 0);
-    LIST_GET_BY_INDEX_RANGE get_by_index_range(int 1, list_return 0);
     LIST_GET_BY_VALUE_INTERVAL get_by_value_range(value 1, end 2, list_return 0);
-    LIST_GET_BY_RANK_RANGE / 3 get_by_rank_range_count(int 1, int 2, list_return 0);
-    LIST_GET_BY_RANK_RANGE get_by_rank_range(int 1, list_return 0);
     LIST_GET_BY_VALUE_REL_RANK_RANGE / 4 get_by_value_relative_rank_range_count(value 1, int 2, int 3, list_return 0);
     LIST_GET_BY_VALUE_REL_RANK_RANGE get_by_value_relative_rank_range(value 1, int 2, list_return 0);
-    LIST_REMOVE_BY_INDEX remove_by_index(int 1, list_return 0);
-    LIST_REMOVE_BY_RANK remove_by_rank(int 1, list_return 0);
-    LIST_REMOVE_ALL_BY_VALUE remove_by_value(value 1, list_return 0);
-    LIST_REMOVE_BY_VALUE_LIST remove_by_value_list(values 1, list_return 0);
-    LIST_REMOVE_BY_INDEX_RANGE / 3 remove_by_index_range_count(int 1, int 2, list_return 0);
-    LIST_REMOVE_BY_INDEX_RANGE remove_by_index_range(int 1, list_return 0);
     LIST_REMOVE_BY_VALUE_INTERVAL remove_by_value_range(list_return 0, value 1, end 2);
-    LIST_REMOVE_BY_RANK_RANGE / 3 remove_by_rank_range_count(int 1, int 2, list_return 0);
-    LIST_REMOVE_BY_RANK_RANGE remove_by_rank_range(int 1, list_return 0);
     LIST_REMOVE_BY_VALUE_REL_RANK_RANGE / 4 remove_by_value_relative_rank_range_count(list_return 0, value 1, int 2, int 3);
     LIST_REMOVE_BY_VALUE_REL_RANK_RANGE remove_by_value_relative_rank_range(list_return 0, value 1, int 2);
+    => list_return {
+        LIST_GET_BY_INDEX get_by_index, LIST_REMOVE_BY_INDEX remove_by_index (int 1);
+        LIST_GET_BY_RANK get_by_rank, LIST_REMOVE_BY_RANK remove_by_rank (int 1);
+        LIST_GET_ALL_BY_VALUE get_by_value, LIST_REMOVE_ALL_BY_VALUE remove_by_value (value 1);
+        LIST_GET_BY_VALUE_LIST get_by_value_list, LIST_REMOVE_BY_VALUE_LIST remove_by_value_list (values 1);
+        LIST_GET_BY_INDEX_RANGE get_by_index_range_count, LIST_REMOVE_BY_INDEX_RANGE remove_by_index_range_count / 3 (int 1, int 2);
+        LIST_GET_BY_INDEX_RANGE get_by_index_range, LIST_REMOVE_BY_INDEX_RANGE remove_by_index_range (int 1);
+        LIST_GET_BY_RANK_RANGE get_by_rank_range_count, LIST_REMOVE_BY_RANK_RANGE remove_by_rank_range_count / 3 (int 1, int 2);
+        LIST_GET_BY_RANK_RANGE get_by_rank_range, LIST_REMOVE_BY_RANK_RANGE remove_by_rank_range (int 1);
+    }
 }
 
 /// The client sends flags of an increment by another amount than 1 in the place of the list's

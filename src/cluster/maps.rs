@@ -50,39 +50,29 @@ operations! {
     MAP_INCREMENT increment_value(&new_map 2; value 0, amount 1);
     MAP_DECREMENT decrement_value(&new_map 2; value 0, amount 1);
     MAP_CLEAR clear();
-    MAP_REMOVE_BY_KEY remove_by_key(value 1, map_return 0);
-    MAP_REMOVE_BY_INDEX remove_by_index(int 1, map_return 0);
-    MAP_REMOVE_BY_RANK remove_by_rank(int 1, map_return 0);
-    MAP_REMOVE_BY_KEY_LIST remove_by_key_list(values 1, map_return 0);
-    MAP_REMOVE_ALL_BY_VALUE remove_by_value(value 1, map_return 0);
-    MAP_REMOVE_BY_VALUE_LIST remove_by_value_list(values 1, map_return 0);
-    MAP_REMOVE_BY_KEY_INTERVAL remove_by_key_range(value 1, end 2, map_return 0);
-    MAP_REMOVE_BY_INDEX_RANGE / 3 remove_by_index_range(int 1, int 2, map_return 0);
-    MAP_REMOVE_BY_INDEX_RANGE remove_by_index_range_from(int 1, map_return 0);
-    MAP_REMOVE_BY_VALUE_INTERVAL remove_by_value_range(value 1, end 2, map_return 0);
-    MAP_REMOVE_BY_RANK_RANGE / 3 remove_by_rank_range(int 1, int 2, map_return 0);
-    MAP_REMOVE_BY_RANK_RANGE remove_by_rank_range_from(int 1, map_return 0);
-    MAP_REMOVE_BY_KEY_REL_INDEX_RANGE / 4 remove_by_key_relative_index_range_count(value 1, int 2, int 3, map_return 0);
-    MAP_REMOVE_BY_KEY_REL_INDEX_RANGE remove_by_key_relative_index_range(value 1, int 2, map_return 0);
-    MAP_REMOVE_BY_VALUE_REL_RANK_RANGE / 4 remove_by_value_relative_rank_range_count(value 1, int 2, int 3, map_return 0);
-    MAP_REMOVE_BY_VALUE_REL_RANK_RANGE remove_by_value_relative_rank_range(value 1, int 2, map_return 0);
     MAP_SIZE size();
-    MAP_GET_BY_KEY get_by_key(value 1, map_return 0);
-    MAP_GET_BY_INDEX get_by_index(int 1, map_return 0);
-    MAP_GET_BY_RANK get_by_rank(int 1, map_return 0);
-    MAP_GET_ALL_BY_VALUE get_by_value(value 1, map_return 0);
-    MAP_GET_BY_KEY_INTERVAL get_by_key_range(value 1, end 2, map_return 0);
-    MAP_GET_BY_INDEX_RANGE / 3 get_by_index_range(int 1, int 2, map_return 0);
-    MAP_GET_BY_INDEX_RANGE get_by_index_range_from(int 1, map_return 0);
-    MAP_GET_BY_VALUE_INTERVAL get_by_value_range(value 1, end 2, map_return 0);
-    MAP_GET_BY_RANK_RANGE / 3 get_by_rank_range(int 1, int 2, map_return 0);
-    MAP_GET_BY_RANK_RANGE get_by_rank_range_from(int 1, map_return 0);
-    MAP_GET_BY_KEY_LIST get_by_key_list(values 1, map_return 0);
-    MAP_GET_BY_VALUE_LIST get_by_value_list(values 1, map_return 0);
-    MAP_GET_BY_KEY_REL_INDEX_RANGE / 4 get_by_key_relative_index_range_count(value 1, int 2, int 3, map_return 0);
-    MAP_GET_BY_KEY_REL_INDEX_RANGE get_by_key_relative_index_range(value 1, int 2, map_return 0);
-    MAP_GET_BY_VALUE_REL_RANK_RANGE / 4 get_by_value_relative_rank_range_count(value 1, int 2, int 3, map_return 0);
-    MAP_GET_BY_VALUE_REL_RANK_RANGE get_by_value_relative_rank_range(value 1, int 2, map_return 0);
+    => map_return {
+        MAP_GET_BY_KEY get_by_key, MAP_REMOVE_BY_KEY remove_by_key (value 1);
+        MAP_GET_BY_INDEX get_by_index, MAP_REMOVE_BY_INDEX remove_by_index (int 1);
+        MAP_GET_BY_RANK get_by_rank, MAP_REMOVE_BY_RANK remove_by_rank (int 1);
+        MAP_GET_ALL_BY_VALUE get_by_value, MAP_REMOVE_ALL_BY_VALUE remove_by_value (value 1);
+        MAP_GET_BY_KEY_INTERVAL get_by_key_range, MAP_REMOVE_BY_KEY_INTERVAL remove_by_key_range (value 1, end 2);
+        MAP_GET_BY_INDEX_RANGE get_by_index_range, MAP_REMOVE_BY_INDEX_RANGE remove_by_index_range / 3 (int 1, int 2);
+        MAP_GET_BY_INDEX_RANGE get_by_index_range_from, MAP_REMOVE_BY_INDEX_RANGE remove_by_index_range_from (int 1);
+        MAP_GET_BY_VALUE_INTERVAL get_by_value_range, MAP_REMOVE_BY_VALUE_INTERVAL remove_by_value_range (value 1, end 2);
+        MAP_GET_BY_RANK_RANGE get_by_rank_range, MAP_REMOVE_BY_RANK_RANGE remove_by_rank_range / 3 (int 1, int 2);
+        MAP_GET_BY_RANK_RANGE get_by_rank_range_from, MAP_REMOVE_BY_RANK_RANGE remove_by_rank_range_from (int 1);
+        MAP_GET_BY_KEY_LIST get_by_key_list, MAP_REMOVE_BY_KEY_LIST remove_by_key_list (values 1);
+        MAP_GET_BY_VALUE_LIST get_by_value_list, MAP_REMOVE_BY_VALUE_LIST remove_by_value_list (values 1);
+        MAP_GET_BY_KEY_REL_INDEX_RANGE get_by_key_relative_index_range_count,
+        MAP_REMOVE_BY_KEY_REL_INDEX_RANGE remove_by_key_relative_index_range_count / 4 (value 1, int 2, int 3);
+        MAP_GET_BY_KEY_REL_INDEX_RANGE get_by_key_relative_index_range,
+        MAP_REMOVE_BY_KEY_REL_INDEX_RANGE remove_by_key_relative_index_range (value 1, int 2);
+        MAP_GET_BY_VALUE_REL_RANK_RANGE get_by_value_relative_rank_range_count,
+        MAP_REMOVE_BY_VALUE_REL_RANK_RANGE remove_by_value_relative_rank_range_count / 4 (value 1, int 2, int 3);
+        MAP_GET_BY_VALUE_REL_RANK_RANGE get_by_value_relative_rank_range,
+        MAP_REMOVE_BY_VALUE_REL_RANK_RANGE remove_by_value_relative_rank_range (value 1, int 2);
+    }
 }
 
 fn set_type(bin: &str, a: &PositionalArguments) -> Result<Theirs> {
