@@ -80,21 +80,8 @@ pub(super) fn rows() -> &'static [OpSpec] {
     &TABLE
 }
 
-const fn list(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(ItemShape::List, true, code, required, allowed, kind)
-}
-
-const fn list_read(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(ItemShape::List, false, code, required, allowed, kind)
-}
-
-const fn map(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(ItemShape::Map, true, code, required, allowed, kind)
-}
-
-const fn map_read(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(ItemShape::Map, false, code, required, allowed, kind)
-}
+const READ: bool = false;
+const WRITE: bool = true;
 
 const fn row(
     shape: ItemShape,
@@ -114,11 +101,6 @@ const fn row(
     }
 }
 
-/// Selects with the return type from the first argument.
-const fn by(by: SelectorKind) -> ActionKind {
-    ActionKind::Select(by, None)
-}
-
 /// Selects with a fixed return type.
 const fn fixed(by: SelectorKind, kind: ReturnKind, inverted: bool) -> ActionKind {
     ActionKind::Select(by, Some(Returns { kind, inverted }))
@@ -127,92 +109,88 @@ const fn fixed(by: SelectorKind, kind: ReturnKind, inverted: bool) -> ActionKind
 const ADD: Option<MapWriteFlags> = Some(MapWriteFlags::CREATE_ONLY);
 const REPLACE: Option<MapWriteFlags> = Some(MapWriteFlags::UPDATE_ONLY);
 
-/// Defines the numbers of the operations, as Aerospike has them, and the table.
+/// Defines the numbers of the operations, as Aerospike has them, and the table. Those in braces
+/// read and remove the same items, and take the return type first.
 macro_rules! operations {
-    ($($code:ident $number:literal $row:ident($($description:expr),*);)*) => {
+    (
+        $($code:ident $number:literal $shape:ident $writes:ident($($description:expr),*);)*
+        {$(
+            $get:ident $get_number:literal, $remove:ident $remove_number:literal
+            $pair_shape:ident($required:literal, $allowed:literal, $by:ident);
+        )*}
+    ) => {
         pub(crate) mod code {
             $(pub(crate) const $code: u8 = $number;)*
+            $(pub(crate) const $get: u8 = $get_number;)*
+            $(pub(crate) const $remove: u8 = $remove_number;)*
         }
 
-        /// All operations, by number.
-        static TABLE: [OpSpec; 72] = [$($row(code::$code, $($description),*)),*];
+        /// All operations.
+        static TABLE: [OpSpec; 72] = [
+            $(row(ItemShape::$shape, $writes, code::$code, $($description),*),)*
+            $(
+                row(ItemShape::$pair_shape, READ, code::$get, $required, $allowed, ActionKind::Select(SelectorKind::$by, None)),
+                row(ItemShape::$pair_shape, WRITE, code::$remove, $required, $allowed, ActionKind::Select(SelectorKind::$by, None)),
+            )*
+        ];
     };
 }
 
 operations! {
-    LIST_SET_TYPE 0 list(1, 1, ActionKind::SetType);
-    LIST_APPEND 1 list(1, 3, ActionKind::Append(Arity::One));
-    LIST_APPEND_ITEMS 2 list(1, 3, ActionKind::Append(Arity::Several));
-    LIST_INSERT 3 list(2, 3, ActionKind::Insert(Arity::One));
-    LIST_INSERT_ITEMS 4 list(2, 3, ActionKind::Insert(Arity::Several));
-    LIST_POP 5 list(1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false));
-    LIST_POP_RANGE 6 list(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false));
-    LIST_REMOVE 7 list(1, 1, fixed(SelectorKind::Index, ReturnKind::Count, false));
-    LIST_REMOVE_RANGE 8 list(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, false));
-    LIST_SET 9 list(2, 3, ActionKind::Set);
-    LIST_TRIM 10 list(2, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, true));
-    LIST_CLEAR 11 list(0, 0, ActionKind::Clear);
-    LIST_INCREMENT 12 list(1, 4, ActionKind::IncrementElement);
-    LIST_SORT 13 list(0, 1, ActionKind::Sort);
-    LIST_SIZE 16 list_read(0, 0, ActionKind::Size);
-    LIST_GET 17 list_read(1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false));
-    LIST_GET_RANGE 18 list_read(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false));
-    LIST_GET_BY_INDEX 19 list_read(2, 2, by(SelectorKind::Index));
-    LIST_GET_BY_VALUE 20 list_read(2, 2, by(SelectorKind::FirstValue));
-    LIST_GET_BY_RANK 21 list_read(2, 2, by(SelectorKind::Rank));
-    LIST_GET_ALL_BY_VALUE 22 list_read(2, 2, by(SelectorKind::Value));
-    LIST_GET_BY_VALUE_LIST 23 list_read(2, 2, by(SelectorKind::Values));
-    LIST_GET_BY_INDEX_RANGE 24 list_read(2, 3, by(SelectorKind::IndexRange));
-    LIST_GET_BY_VALUE_INTERVAL 25 list_read(2, 3, by(SelectorKind::ValueInterval));
-    LIST_GET_BY_RANK_RANGE 26 list_read(2, 3, by(SelectorKind::RankRange));
-    LIST_GET_BY_VALUE_REL_RANK_RANGE 27 list_read(3, 4, by(SelectorKind::ValueRelative));
-    LIST_REMOVE_BY_INDEX 32 list(2, 2, by(SelectorKind::Index));
-    LIST_REMOVE_BY_VALUE 33 list(2, 2, by(SelectorKind::FirstValue));
-    LIST_REMOVE_BY_RANK 34 list(2, 2, by(SelectorKind::Rank));
-    LIST_REMOVE_ALL_BY_VALUE 35 list(2, 2, by(SelectorKind::Value));
-    LIST_REMOVE_BY_VALUE_LIST 36 list(2, 2, by(SelectorKind::Values));
-    LIST_REMOVE_BY_INDEX_RANGE 37 list(2, 3, by(SelectorKind::IndexRange));
-    LIST_REMOVE_BY_VALUE_INTERVAL 38 list(2, 3, by(SelectorKind::ValueInterval));
-    LIST_REMOVE_BY_RANK_RANGE 39 list(2, 3, by(SelectorKind::RankRange));
-    LIST_REMOVE_BY_VALUE_REL_RANK_RANGE 40 list(3, 4, by(SelectorKind::ValueRelative));
+    LIST_SET_TYPE 0 List WRITE(1, 1, ActionKind::SetType);
+    LIST_APPEND 1 List WRITE(1, 3, ActionKind::Append(Arity::One));
+    LIST_APPEND_ITEMS 2 List WRITE(1, 3, ActionKind::Append(Arity::Several));
+    LIST_INSERT 3 List WRITE(2, 3, ActionKind::Insert(Arity::One));
+    LIST_INSERT_ITEMS 4 List WRITE(2, 3, ActionKind::Insert(Arity::Several));
+    LIST_POP 5 List WRITE(1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false));
+    LIST_POP_RANGE 6 List WRITE(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false));
+    LIST_REMOVE 7 List WRITE(1, 1, fixed(SelectorKind::Index, ReturnKind::Count, false));
+    LIST_REMOVE_RANGE 8 List WRITE(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, false));
+    LIST_SET 9 List WRITE(2, 3, ActionKind::Set);
+    LIST_TRIM 10 List WRITE(2, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, true));
+    LIST_CLEAR 11 List WRITE(0, 0, ActionKind::Clear);
+    LIST_INCREMENT 12 List WRITE(1, 4, ActionKind::IncrementElement);
+    LIST_SORT 13 List WRITE(0, 1, ActionKind::Sort);
+    LIST_SIZE 16 List READ(0, 0, ActionKind::Size);
+    LIST_GET 17 List READ(1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false));
+    LIST_GET_RANGE 18 List READ(1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false));
 
-    MAP_SET_TYPE 64 map(1, 1, ActionKind::SetType);
-    MAP_ADD 65 map(2, 3, ActionKind::Put(Arity::One, ADD));
-    MAP_ADD_ITEMS 66 map(1, 2, ActionKind::Put(Arity::Several, ADD));
-    MAP_PUT 67 map(2, 4, ActionKind::Put(Arity::One, None));
-    MAP_PUT_ITEMS 68 map(1, 3, ActionKind::Put(Arity::Several, None));
-    MAP_REPLACE 69 map(2, 2, ActionKind::Put(Arity::One, REPLACE));
-    MAP_REPLACE_ITEMS 70 map(1, 1, ActionKind::Put(Arity::Several, REPLACE));
-    MAP_INCREMENT 73 map(1, 3, ActionKind::IncrementValue(Sign::Plus));
-    MAP_DECREMENT 74 map(1, 3, ActionKind::IncrementValue(Sign::Minus));
-    MAP_CLEAR 75 map(0, 0, ActionKind::Clear);
-    MAP_REMOVE_BY_KEY 76 map(2, 2, by(SelectorKind::Key));
-    MAP_REMOVE_BY_INDEX 77 map(2, 2, by(SelectorKind::Index));
-    MAP_REMOVE_BY_VALUE 78 map(2, 2, by(SelectorKind::FirstValue));
-    MAP_REMOVE_BY_RANK 79 map(2, 2, by(SelectorKind::Rank));
-    MAP_REMOVE_BY_KEY_LIST 81 map(2, 2, by(SelectorKind::Keys));
-    MAP_REMOVE_ALL_BY_VALUE 82 map(2, 2, by(SelectorKind::Value));
-    MAP_REMOVE_BY_VALUE_LIST 83 map(2, 2, by(SelectorKind::Values));
-    MAP_REMOVE_BY_KEY_INTERVAL 84 map(2, 3, by(SelectorKind::KeyInterval));
-    MAP_REMOVE_BY_INDEX_RANGE 85 map(2, 3, by(SelectorKind::IndexRange));
-    MAP_REMOVE_BY_VALUE_INTERVAL 86 map(2, 3, by(SelectorKind::ValueInterval));
-    MAP_REMOVE_BY_RANK_RANGE 87 map(2, 3, by(SelectorKind::RankRange));
-    MAP_REMOVE_BY_KEY_REL_INDEX_RANGE 88 map(3, 4, by(SelectorKind::KeyRelative));
-    MAP_REMOVE_BY_VALUE_REL_RANK_RANGE 89 map(3, 4, by(SelectorKind::ValueRelative));
-    MAP_SIZE 96 map_read(0, 0, ActionKind::Size);
-    MAP_GET_BY_KEY 97 map_read(2, 2, by(SelectorKind::Key));
-    MAP_GET_BY_INDEX 98 map_read(2, 2, by(SelectorKind::Index));
-    MAP_GET_BY_VALUE 99 map_read(2, 2, by(SelectorKind::FirstValue));
-    MAP_GET_BY_RANK 100 map_read(2, 2, by(SelectorKind::Rank));
-    MAP_GET_ALL_BY_VALUE 102 map_read(2, 2, by(SelectorKind::Value));
-    MAP_GET_BY_KEY_INTERVAL 103 map_read(2, 3, by(SelectorKind::KeyInterval));
-    MAP_GET_BY_INDEX_RANGE 104 map_read(2, 3, by(SelectorKind::IndexRange));
-    MAP_GET_BY_VALUE_INTERVAL 105 map_read(2, 3, by(SelectorKind::ValueInterval));
-    MAP_GET_BY_RANK_RANGE 106 map_read(2, 3, by(SelectorKind::RankRange));
-    MAP_GET_BY_KEY_LIST 107 map_read(2, 2, by(SelectorKind::Keys));
-    MAP_GET_BY_VALUE_LIST 108 map_read(2, 2, by(SelectorKind::Values));
-    MAP_GET_BY_KEY_REL_INDEX_RANGE 109 map_read(3, 4, by(SelectorKind::KeyRelative));
-    MAP_GET_BY_VALUE_REL_RANK_RANGE 110 map_read(3, 4, by(SelectorKind::ValueRelative));
+    MAP_SET_TYPE 64 Map WRITE(1, 1, ActionKind::SetType);
+    MAP_ADD 65 Map WRITE(2, 3, ActionKind::Put(Arity::One, ADD));
+    MAP_ADD_ITEMS 66 Map WRITE(1, 2, ActionKind::Put(Arity::Several, ADD));
+    MAP_PUT 67 Map WRITE(2, 4, ActionKind::Put(Arity::One, None));
+    MAP_PUT_ITEMS 68 Map WRITE(1, 3, ActionKind::Put(Arity::Several, None));
+    MAP_REPLACE 69 Map WRITE(2, 2, ActionKind::Put(Arity::One, REPLACE));
+    MAP_REPLACE_ITEMS 70 Map WRITE(1, 1, ActionKind::Put(Arity::Several, REPLACE));
+    MAP_INCREMENT 73 Map WRITE(1, 3, ActionKind::IncrementValue(Sign::Plus));
+    MAP_DECREMENT 74 Map WRITE(1, 3, ActionKind::IncrementValue(Sign::Minus));
+    MAP_CLEAR 75 Map WRITE(0, 0, ActionKind::Clear);
+    MAP_SIZE 96 Map READ(0, 0, ActionKind::Size);
+
+    {
+        LIST_GET_BY_INDEX 19, LIST_REMOVE_BY_INDEX 32 List(2, 2, Index);
+        LIST_GET_BY_VALUE 20, LIST_REMOVE_BY_VALUE 33 List(2, 2, FirstValue);
+        LIST_GET_BY_RANK 21, LIST_REMOVE_BY_RANK 34 List(2, 2, Rank);
+        LIST_GET_ALL_BY_VALUE 22, LIST_REMOVE_ALL_BY_VALUE 35 List(2, 2, Value);
+        LIST_GET_BY_VALUE_LIST 23, LIST_REMOVE_BY_VALUE_LIST 36 List(2, 2, Values);
+        LIST_GET_BY_INDEX_RANGE 24, LIST_REMOVE_BY_INDEX_RANGE 37 List(2, 3, IndexRange);
+        LIST_GET_BY_VALUE_INTERVAL 25, LIST_REMOVE_BY_VALUE_INTERVAL 38 List(2, 3, ValueInterval);
+        LIST_GET_BY_RANK_RANGE 26, LIST_REMOVE_BY_RANK_RANGE 39 List(2, 3, RankRange);
+        LIST_GET_BY_VALUE_REL_RANK_RANGE 27, LIST_REMOVE_BY_VALUE_REL_RANK_RANGE 40 List(3, 4, ValueRelative);
+        MAP_GET_BY_KEY 97, MAP_REMOVE_BY_KEY 76 Map(2, 2, Key);
+        MAP_GET_BY_INDEX 98, MAP_REMOVE_BY_INDEX 77 Map(2, 2, Index);
+        MAP_GET_BY_VALUE 99, MAP_REMOVE_BY_VALUE 78 Map(2, 2, FirstValue);
+        MAP_GET_BY_RANK 100, MAP_REMOVE_BY_RANK 79 Map(2, 2, Rank);
+        MAP_GET_ALL_BY_VALUE 102, MAP_REMOVE_ALL_BY_VALUE 82 Map(2, 2, Value);
+        MAP_GET_BY_KEY_INTERVAL 103, MAP_REMOVE_BY_KEY_INTERVAL 84 Map(2, 3, KeyInterval);
+        MAP_GET_BY_INDEX_RANGE 104, MAP_REMOVE_BY_INDEX_RANGE 85 Map(2, 3, IndexRange);
+        MAP_GET_BY_VALUE_INTERVAL 105, MAP_REMOVE_BY_VALUE_INTERVAL 86 Map(2, 3, ValueInterval);
+        MAP_GET_BY_RANK_RANGE 106, MAP_REMOVE_BY_RANK_RANGE 87 Map(2, 3, RankRange);
+        MAP_GET_BY_KEY_LIST 107, MAP_REMOVE_BY_KEY_LIST 81 Map(2, 2, Keys);
+        MAP_GET_BY_VALUE_LIST 108, MAP_REMOVE_BY_VALUE_LIST 83 Map(2, 2, Values);
+        MAP_GET_BY_KEY_REL_INDEX_RANGE 109, MAP_REMOVE_BY_KEY_REL_INDEX_RANGE 88 Map(3, 4, KeyRelative);
+        MAP_GET_BY_VALUE_REL_RANK_RANGE 110, MAP_REMOVE_BY_VALUE_REL_RANK_RANGE 89 Map(3, 4, ValueRelative);
+    }
 }
 
 /// The row of each number in the table; beyond its end for unused numbers.
@@ -238,7 +216,6 @@ mod tests {
 
     #[test]
     fn every_operation_is_found_by_its_number() {
-        assert!(TABLE.is_sorted_by_key(|row| row.code));
         for row in &TABLE {
             assert_eq!(find(i64::from(row.code)).unwrap().code, row.code);
             assert!(row.required <= row.allowed);
