@@ -41,8 +41,9 @@ pub(super) fn select(
 }
 
 /// Returns an operation that reads or removes the selected items, and returns what the table fixes.
-pub(super) fn fixed(bin: &str, code: u8, selector: Selector<'static>) -> Operation {
-    Operation::on_collection(bin, code, PreparedCall::selecting_fixed(code, selector))
+pub(super) fn fixed(bin: &str, code: u8, selector: Argument<Selector<'static>>) -> Operation {
+    let call = selector.and_then(|selector| PreparedCall::selecting_fixed(code, selector));
+    Operation::on_collection(bin, code, call)
 }
 
 fn encoded<const N: usize>(

@@ -43,8 +43,16 @@ use crate::call::context::ListPad;
 use crate::cdt::{Action, Items, ListPolicy, ListWriteFlags, Selector, code, list_selections};
 use crate::value::{EncodePurpose, ListOrder, Value};
 
-const fn range(start: i64, count: u64) -> Selector<'static> {
-    Selector::IndexRange { start, count }
+/// Defines a function for each row that reads or removes the selected elements, and returns what
+/// the table fixes.
+macro_rules! fixed {
+    ($($(#[$doc:meta])* $name:ident $code:ident $selector:ident($($argument:ident),*);)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(bin: &str, $($argument: argument!($argument)),*) -> Operation {
+            fixed(bin, code::$code, selector!($selector $($argument)*))
+        }
+    )*};
 }
 
 fn appended(
@@ -120,12 +128,8 @@ pub fn append(policy: &ListPolicy, bin: &str, value: impl Into<Value>) -> Operat
 /// value.
 #[must_use]
 pub fn append_items(policy: &ListPolicy, bin: &str, values: Vec<Value>) -> Operation {
-    appended(
-        policy,
-        bin,
-        code::LIST_APPEND_ITEMS,
-        stored_several(&values),
-    )
+    let items = stored_several(&values);
+    appended(policy, bin, code::LIST_APPEND_ITEMS, items)
 }
 
 /// Inserts a value before the element at a position; beyond the end, the gap is filled with nil.
@@ -139,13 +143,8 @@ pub fn insert(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value
 /// Inserts several values before the element at a position. Costs and result as [`insert`].
 #[must_use]
 pub fn insert_items(policy: &ListPolicy, bin: &str, index: i64, values: Vec<Value>) -> Operation {
-    inserted(
-        policy,
-        bin,
-        code::LIST_INSERT_ITEMS,
-        index,
-        stored_several(&values),
-    )
+    let items = stored_several(&values);
+    inserted(policy, bin, code::LIST_INSERT_ITEMS, index, items)
 }
 
 /// Replaces the element at a position; beyond the end, it is inserted there. Not for ordered lists.
@@ -181,49 +180,30 @@ pub fn increment(policy: &ListPolicy, bin: &str, index: i64, delta: impl Into<Va
     collection(bin, code::LIST_INCREMENT, Ok(action))
 }
 
-/// Removes the element at a position. Result: the element. O(index); O(1) with index.
-#[must_use]
-pub fn pop(bin: &str, index: i64) -> Operation {
-    fixed(bin, code::LIST_POP, Selector::Index(index))
-}
+fixed! {
+    /// Removes the element at a position. Result: the element. O(index); O(1) with index.
+    pop LIST_POP Index(index);
 
-/// Removes at most `count` elements from a position on. Result: the elements. O(index + M); O(M)
-/// with index.
-#[must_use]
-pub fn pop_range(bin: &str, index: i64, count: u64) -> Operation {
-    fixed(bin, code::LIST_POP_RANGE, range(index, count))
-}
+    /// Removes at most `count` elements from a position on. Result: the elements. O(index + M);
+    /// O(M) with index.
+    pop_range LIST_POP_RANGE IndexRange(index, count);
 
-/// Removes the elements from a position to the end. Costs and result as [`pop_range`].
-#[must_use]
-pub fn pop_range_from(bin: &str, index: i64) -> Operation {
-    fixed(bin, code::LIST_POP_RANGE, range(index, ALL))
-}
+    /// Removes the elements from a position to the end. Costs and result as [`pop_range`].
+    pop_range_from LIST_POP_RANGE IndexRange(index);
 
-/// Removes the element at a position. Result: 1. O(index); O(1) with index.
-#[must_use]
-pub fn remove(bin: &str, index: i64) -> Operation {
-    fixed(bin, code::LIST_REMOVE, Selector::Index(index))
-}
+    /// Removes the element at a position. Result: 1. O(index); O(1) with index.
+    remove LIST_REMOVE Index(index);
 
-/// Removes at most `count` elements from a position on. Result: how many were removed. O(index +
-/// M); O(1) with index.
-#[must_use]
-pub fn remove_range(bin: &str, index: i64, count: u64) -> Operation {
-    fixed(bin, code::LIST_REMOVE_RANGE, range(index, count))
-}
+    /// Removes at most `count` elements from a position on. Result: how many were removed.
+    /// O(index + M); O(1) with index.
+    remove_range LIST_REMOVE_RANGE IndexRange(index, count);
 
-/// Removes the elements from a position to the end. Costs and result as [`remove_range`].
-#[must_use]
-pub fn remove_range_from(bin: &str, index: i64) -> Operation {
-    fixed(bin, code::LIST_REMOVE_RANGE, range(index, ALL))
-}
+    /// Removes the elements from a position to the end. Costs and result as [`remove_range`].
+    remove_range_from LIST_REMOVE_RANGE IndexRange(index);
 
-/// Keeps at most `count` elements from a position on and removes all others. Result: how many were
-/// removed. Costs as [`remove_range`].
-#[must_use]
-pub fn trim(bin: &str, index: i64, count: u64) -> Operation {
-    fixed(bin, code::LIST_TRIM, range(index, count))
+    /// Keeps at most `count` elements from a position on and removes all others. Result: how many
+    /// were removed. Costs as [`remove_range`].
+    trim LIST_TRIM IndexRange(index, count);
 }
 
 /// Removes all elements. The list keeps its order and loses a persisted index. No result. O(1).
@@ -245,23 +225,16 @@ pub fn sort(bin: &str, flags: ListSortFlags) -> Operation {
     collection(bin, code::LIST_SORT, Ok(Action::Sort(flags)))
 }
 
-/// The element at a position. O(index); O(1) with index.
-#[must_use]
-pub fn get(bin: &str, index: i64) -> Operation {
-    fixed(bin, code::LIST_GET, Selector::Index(index))
-}
+fixed! {
+    /// The element at a position. O(index); O(1) with index.
+    get LIST_GET Index(index);
 
-/// At most `count` elements from a position on. O(index + M); O(1) with index, beside the copy of
-/// the elements.
-#[must_use]
-pub fn get_range(bin: &str, index: i64, count: u64) -> Operation {
-    fixed(bin, code::LIST_GET_RANGE, range(index, count))
-}
+    /// At most `count` elements from a position on. O(index + M); O(1) with index, beside the copy
+    /// of the elements.
+    get_range LIST_GET_RANGE IndexRange(index, count);
 
-/// The elements from a position to the end. Costs as [`get_range`].
-#[must_use]
-pub fn get_range_from(bin: &str, index: i64) -> Operation {
-    fixed(bin, code::LIST_GET_RANGE, range(index, ALL))
+    /// The elements from a position to the end. Costs as [`get_range`].
+    get_range_from LIST_GET_RANGE IndexRange(index);
 }
 
 list_selections!(reading_and_removing ListReturn);
