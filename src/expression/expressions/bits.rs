@@ -26,34 +26,25 @@ macro_rules! functions {
     ($($access:ident $name:ident $code:ident $number:literal $kind:ident $arguments:tt $settings:tt $bin:literal $value:literal;)*) => {
         $(functions! { @$access $name $code $kind $arguments $settings $value })*
     };
-    (@write $name:ident $code:ident $kind:ident ($($argument:ident: $shape:ident),*) ($($setting:ident: $type:ty),*) $doc:literal) => {
+    (@write $($row:tt)*) => { functions! { @function (BITS | CALL_MODIFIES) (policy: &BitPolicy) $($row)* } };
+    (@read $($row:tt)*) => { functions! { @function (BITS) () $($row)* } };
+    (
+        @function ($system:expr) ($($policy:ident: $policy_type:ty)?) $name:ident $code:ident $kind:ident
+        ($($argument:ident: $shape:ident),*) ($($first:ident: $first_type:ty $(, $setting:ident: $type:ty)*)?) $doc:literal
+    ) => {
         #[doc = $doc]
         #[must_use]
         pub fn $name(
-            policy: &BitPolicy,
+            $($policy: $policy_type,)?
             $($argument: impl Into<Expression>,)*
-            $($setting: $type,)*
+            $($first: $first_type, $($setting: $type,)*)?
             blob: impl Into<Expression>,
         ) -> Expression {
             let call = CallExpression::new(code::$code)$(.with($argument))*;
-            let call = call.uint(u64::from(policy.write_flags().bits()));
-            functions!(@finish call $($setting),*).of(BITS | CALL_MODIFIES, ExpType::$kind, blob, &[])
+            $(let call = call.uint(u64::from($policy.write_flags().bits()));)?
+            $(let call = call.uint($first.to_bits() $(| $setting.to_bits())*);)?
+            call.of($system, ExpType::$kind, blob, &[])
         }
-    };
-    (@read $name:ident $code:ident $kind:ident ($($argument:ident: $shape:ident),*) ($($setting:ident: $type:ty),*) $doc:literal) => {
-        #[doc = $doc]
-        #[must_use]
-        pub fn $name(
-            $($argument: impl Into<Expression>,)*
-            $($setting: $type,)*
-            blob: impl Into<Expression>,
-        ) -> Expression {
-            let call = CallExpression::new(code::$code)$(.with($argument))*;
-            functions!(@finish call $($setting),*).of(BITS, ExpType::$kind, blob, &[])
-        }
-    };
-    (@finish $call:ident $($first:ident $(, $setting:ident)*)?) => {
-        $call$(.uint($first.to_bits() $(| $setting.to_bits())*))?
     };
 }
 

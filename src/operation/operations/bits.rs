@@ -52,29 +52,24 @@ macro_rules! functions {
     ($($access:ident $name:ident $code:ident $number:literal $kind:ident $arguments:tt $settings:tt $bin:literal $value:literal;)*) => {
         $(functions! { @$access $name $code $arguments $settings $bin })*
     };
-    (@write $name:ident $code:ident ($($argument:ident: $kind:ident),*) ($($setting:ident: $type:ty),*) $doc:literal) => {
+    (@write $($row:tt)*) => { functions! { @function true (policy: &BitPolicy) $($row)* } };
+    (@read $($row:tt)*) => { functions! { @function false () $($row)* } };
+    (
+        @function $writes:literal ($($policy:ident: $policy_type:ty)?) $name:ident $code:ident
+        ($($argument:ident: $kind:ident),*) ($($first:ident: $first_type:ty $(, $setting:ident: $type:ty)*)?) $doc:literal
+    ) => {
         #[doc = $doc]
         #[must_use]
-        pub fn $name(policy: &BitPolicy, bin: &str, $($argument: argument!($kind),)* $($setting: $type),*) -> Operation {
+        pub fn $name(
+            $($policy: $policy_type,)? bin: &str, $($argument: argument!($kind),)* $($first: $first_type, $($setting: $type),*)?
+        ) -> Operation {
             let call = CallWriter::new(code::$code);
             $(let call = argument!(call $kind $argument);)*
-            let call = call.uint(u64::from(policy.write_flags().bits()));
-            functions!(@finish true bin call $($setting),*)
+            $(let call = call.uint(u64::from($policy.write_flags().bits()));)?
+            $(let call = call.uint($first.to_bits() $(| $setting.to_bits())*);)?
+            Operation::on_call(bin, CallSystem::Bits, $writes, call.finish())
         }
     };
-    (@read $name:ident $code:ident ($($argument:ident: $kind:ident),*) ($($setting:ident: $type:ty),*) $doc:literal) => {
-        #[doc = $doc]
-        #[must_use]
-        pub fn $name(bin: &str, $($argument: argument!($kind),)* $($setting: $type),*) -> Operation {
-            let call = CallWriter::new(code::$code);
-            $(let call = argument!(call $kind $argument);)*
-            functions!(@finish false bin call $($setting),*)
-        }
-    };
-    (@finish $writes:literal $bin:ident $call:ident $($first:ident $(, $setting:ident)*)?) => {{
-        $(let $call = $call.uint($first.to_bits() $(| $setting.to_bits())*);)?
-        Operation::on_call($bin, CallSystem::Bits, $writes, $call.finish())
-    }};
 }
 
 bit_operations!(functions);
