@@ -46,22 +46,16 @@ pub(super) enum BitModify<'a> {
 /// An operation that changes the bits of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowModify<'a> {
-    /// The bytes cover the call's window at least.
-    Overwrite(Overwrite, &'a [u8]),
+    // The bytes of these four cover the call's window at least.
+    Set(&'a [u8]),
+    Or(&'a [u8]),
+    Xor(&'a [u8]),
+    And(&'a [u8]),
     Not,
     LeftShift(usize),
     RightShift(usize),
     Arithmetic(Arithmetic),
     SetInteger(u64),
-}
-
-/// The combination of given bits with present ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overwrite {
-    Set,
-    Or,
-    Xor,
-    And,
 }
 
 impl BitModify<'_> {
@@ -203,13 +197,13 @@ pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(BitModify<'a>, BitWrite
         }
         code::SET | code::OR | code::XOR | code::AND => {
             let place = bit_place(arguments)?;
-            let overwrite = match operation {
-                code::SET => Overwrite::Set,
-                code::OR => Overwrite::Or,
-                code::XOR => Overwrite::Xor,
-                _ => Overwrite::And,
+            let bytes = blob(arguments, place.size)?;
+            let modify = match operation {
+                code::SET => WindowModify::Set(bytes),
+                code::OR => WindowModify::Or(bytes),
+                code::XOR => WindowModify::Xor(bytes),
+                _ => WindowModify::And(bytes),
             };
-            let modify = WindowModify::Overwrite(overwrite, blob(arguments, place.size)?);
             (BitModify::Window(place, modify), partial)
         }
         code::NOT => {

@@ -24,7 +24,7 @@ pub use policy::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags}
 pub(crate) use code::bit_operations;
 pub(crate) use window::{load as load_bits, store as store_bits};
 
-use self::arguments::{BitModify, BitRange, BitRead, Overwrite, WindowModify};
+use self::arguments::{BitModify, BitRange, BitRead, WindowModify};
 use self::window::BitWindow;
 use crate::call::{CallError, CallReply, PathCall};
 use crate::value::ParticleType;
@@ -180,18 +180,10 @@ fn remove(place: BitRange, blob: &[u8], partial: bool) -> Result<BitsModified, C
 fn in_window(modify: &WindowModify<'_>, blob: &[u8], window: BitWindow) -> BitsModified {
     let mut out = blob.to_vec();
     match modify {
-        WindowModify::Overwrite(Overwrite::Set, bytes) => {
-            window::combine(&mut out, window, bytes, |_, new| new);
-        }
-        WindowModify::Overwrite(Overwrite::Or, bytes) => {
-            window::combine(&mut out, window, bytes, |old, new| old | new);
-        }
-        WindowModify::Overwrite(Overwrite::Xor, bytes) => {
-            window::combine(&mut out, window, bytes, |old, new| old ^ new);
-        }
-        WindowModify::Overwrite(Overwrite::And, bytes) => {
-            window::combine(&mut out, window, bytes, |old, new| old & new);
-        }
+        WindowModify::Set(bytes) => window::combine(&mut out, window, bytes, |_, new| new),
+        WindowModify::Or(bytes) => window::combine(&mut out, window, bytes, |old, new| old | new),
+        WindowModify::Xor(bytes) => window::combine(&mut out, window, bytes, |old, new| old ^ new),
+        WindowModify::And(bytes) => window::combine(&mut out, window, bytes, |old, new| old & new),
         WindowModify::Not => window::negate(&mut out, window),
         WindowModify::LeftShift(by) => window::left_shift(&mut out, blob, window, *by),
         WindowModify::RightShift(by) => window::right_shift(&mut out, blob, window, *by),
