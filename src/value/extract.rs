@@ -153,37 +153,30 @@ where
     }
 }
 
-/// Fails for a value of another type, and for a map with a key or value that does not convert.
-impl<K, V> TryFrom<Value> for BTreeMap<K, V>
-where
-    K: Ord + TryFrom<Value>,
-    V: TryFrom<Value>,
-    ConversionError: From<<K as TryFrom<Value>>::Error> + From<<V as TryFrom<Value>>::Error>,
-{
-    type Error = ConversionError;
+macro_rules! of_maps {
+    ($($map:ident<K, V $(, $hasher:ident)?>($($bounds:tt)*);)*) => {$(
+        /// Fails for a value of another type, and for a map with a key or value that does not
+        /// convert.
+        impl<K, V $(, $hasher)?> TryFrom<Value> for $map<K, V $(, $hasher)?>
+        where
+            K: TryFrom<Value>,
+            V: TryFrom<Value>,
+            $($bounds)*,
+            ConversionError: From<<K as TryFrom<Value>>::Error> + From<<V as TryFrom<Value>>::Error>,
+        {
+            type Error = ConversionError;
 
-    fn try_from(value: Value) -> Result<Self, ConversionError> {
-        let entries = Map::try_from(value)?.into_iter();
-        entries
-            .map(|(key, value)| Ok((K::try_from(key)?, V::try_from(value)?)))
-            .collect()
-    }
+            fn try_from(value: Value) -> Result<Self, ConversionError> {
+                let entries = Map::try_from(value)?.into_iter();
+                entries
+                    .map(|(key, value)| Ok((K::try_from(key)?, V::try_from(value)?)))
+                    .collect()
+            }
+        }
+    )*};
 }
 
-/// Fails for a value of another type, and for a map with a key or value that does not convert.
-impl<K, V, S> TryFrom<Value> for HashMap<K, V, S>
-where
-    K: Eq + Hash + TryFrom<Value>,
-    V: TryFrom<Value>,
-    S: BuildHasher + Default,
-    ConversionError: From<<K as TryFrom<Value>>::Error> + From<<V as TryFrom<Value>>::Error>,
-{
-    type Error = ConversionError;
-
-    fn try_from(value: Value) -> Result<Self, ConversionError> {
-        let entries = Map::try_from(value)?.into_iter();
-        entries
-            .map(|(key, value)| Ok((K::try_from(key)?, V::try_from(value)?)))
-            .collect()
-    }
+of_maps! {
+    BTreeMap<K, V>(K: Ord);
+    HashMap<K, V, S>(K: Eq + Hash, S: BuildHasher + Default);
 }
