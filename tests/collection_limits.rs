@@ -143,7 +143,8 @@ fn bins_and_texts_that_an_expression_compares_are_bounded_in_all() {
     let pattern = format!("^(a|{})*$", "b".repeat(160));
     let flags = exp::RegexFlags::EXTENDED;
     let matched = || exp::regex_compare(&pattern, flags, exp::string_bin("text"));
-    for one in [&equal as &dyn Fn() -> Expression, &matched] {
+    let repeated = || exp::regex_compare("^(b{160}|a)*$", flags, exp::string_bin("text"));
+    for one in [&equal as &dyn Fn() -> Expression, &matched, &repeated] {
         let look = |times| {
             let all = exp::and((0..times).map(|_| one()));
             operations::exp::read("r", all, ExpReadFlags::empty())
@@ -176,6 +177,21 @@ fn conditions_of_a_path_are_bounded_in_all() {
         assert_eq!(found.bin("l"), Some(&Value::List((0..3).collect())));
         assert_eq!(refused(&all, select(condition)), PARAMETER);
     }
+}
+
+#[test]
+fn elements_that_a_condition_compares_are_bounded_in_all() {
+    let element = Value::Blob(vec![7; 300_000]);
+    let set = set_with(List::from(vec![element.clone()]));
+    let value = || loop_var(LoopVariable::Value, ExpType::Blob);
+    let select = |times| {
+        let equal = exp::and((0..times).map(|_| exp::eq(value(), value())));
+        let steps = [PathStep::matching(equal)];
+        paths::select_by_path("l", PathResult::Values, PathFlags::empty(), steps)
+    };
+    let few = set.operate("key", &[select(10)]).unwrap();
+    assert_eq!(few.bin("l"), Some(&Value::List(vec![element].into())));
+    assert_eq!(refused(&set, select(3_000)), PARAMETER);
 }
 
 #[test]

@@ -20,10 +20,12 @@ pub struct Piece {
     pub text: Vec<u8>,
     /// Where the next piece begins; `None`: this is the last one.
     pub next: Option<PieceStart>,
-    /// The number of damaged records, which are left out. The first piece counts the damaged entries
-    /// that the store's opening has met, too: the records of some are unknown, and others are
-    /// counted again where they are read.
+    /// The number of damaged records, which are left out. Those of a partition are counted again in
+    /// each of its pieces.
     pub damaged: u64,
+    /// The number of damaged entries that the store's opening has met. The records of some are
+    /// unknown; others are damaged records of the pieces.
+    pub passed_over: u64,
 }
 
 /// Where a piece begins. As text: `17`, or `17.` and a digest.
@@ -87,16 +89,15 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
     if start == PieceStart::default() {
         let indexes = text.saver.indexes();
         text.writer.write_indexes(&indexes).map_err(no_room)?;
-        text.summary.damaged += namespace.opening().damaged_entries;
     }
     let mut at = start;
     while at.partition < PARTITIONS {
-        // A partition of several pieces is looked through for each of them.
-        let counts = u64::from(at.after.is_none());
+        if text.writer.written() >= PIECE_BYTES {
+            return Ok(text.end(Some(at)));
+        }
         let damaged = &mut text.summary.damaged;
-        let digests = namespace.digests_in(at.partition, None, at.after.as_ref(), |_| {
-            *damaged += counts;
-        });
+        let digests =
+            namespace.digests_in(at.partition, None, at.after.as_ref(), |_| *damaged += 1);
         for digest in &digests {
             if text.writer.written() >= PIECE_BYTES {
                 return Ok(text.end(Some(at)));
@@ -140,6 +141,7 @@ struct PieceText<'a> {
     saver: Saver<'a>,
     writer: Writer<Vec<u8>>,
     summary: BackupSummary,
+    passed_over: u64,
 }
 
 impl<'a> PieceText<'a> {
@@ -149,6 +151,7 @@ impl<'a> PieceText<'a> {
             saver: Saver::new(namespace, options)?,
             writer: writer.map_err(no_room)?,
             summary: BackupSummary::default(),
+            passed_over: namespace.opening().damaged_entries,
         })
     }
 
@@ -165,6 +168,7 @@ impl<'a> PieceText<'a> {
             text: self.writer.into_inner(),
             next,
             damaged: self.summary.damaged,
+            passed_over: self.passed_over,
         }
     }
 }

@@ -65,8 +65,8 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, ExpressionRefusal> {
             bytes.len()
         ));
     }
-    // Conditions inside a path compile only when the path runs, and may hold paths again. This
-    // check bounds the whole nest up front.
+    // Conditions inside a path are programs of their own, and may hold paths again: each compiles
+    // one level deeper on the stack. This check bounds the whole nest.
     if nest_deeper_than(bytes, MAX_LEVELS) {
         return refuse(format!("it nests deeper than {MAX_LEVELS} levels"));
     }

@@ -133,7 +133,7 @@ impl<'a> Evaluator<'a, '_> {
                 let map = self.eval(map)?;
                 self.paid(map_part(*part, map.bytes_of(ExpType::Map)?)?)
             }
-            Node::Builtin(kind, builtin) => from_inside(self.builtin(*builtin)?, *kind),
+            Node::Builtin(kind, builtin) => self.paid(from_inside(self.builtin(*builtin)?, *kind)?),
             Node::Cond(cases) => self.cond(cases),
             Node::Var(variable) => self.paid(self.variables.get(*variable)?.clone()?),
             Node::Let(first, nodes) => {
@@ -181,8 +181,11 @@ impl<'a> Evaluator<'a, '_> {
             return None;
         };
         let bin = self.scope.bins?.particle(name.as_bytes())?;
+        if bin.0 != kind.particle() {
+            return None;
+        }
         self.budget.spend_on_reading(bin.1.len())?;
-        (bin.0 == kind.particle()).then_some(bin)
+        Some(bin)
     }
 
     fn compare(

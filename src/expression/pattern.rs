@@ -25,12 +25,16 @@ const MAX_NESTING: u32 = 64;
 /// The largest repetition count: POSIX's.
 const MAX_REPETITIONS: u32 = 255;
 
-/// The number of bytes of a pattern that cost as much as a byte of a text.
+/// The number of parts of a pattern that cost as much as a byte of a text.
 const PARTS_AT_ONCE: usize = 16;
 
 /// A compiled pattern. It matches anywhere in a text.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(Regex);
+pub(super) struct Pattern {
+    regex: Regex,
+    /// The number of its parts, each as often as it is repeated at most.
+    parts: usize,
+}
 
 impl Pattern {
     pub(super) fn new(pattern: &[u8], flags: i64) -> Result<Self, ExpressionRefusal> {
@@ -44,7 +48,7 @@ impl Pattern {
             return refuse("regex_compare: the pattern is not UTF-8");
         };
         let by_line = flags & NEWLINE != 0;
-        let translated = Translation::new(pattern, flags & EXTENDED != 0, by_line)
+        let (translated, parts) = Translation::new(pattern, flags & EXTENDED != 0, by_line)
             .run()
             .or_else(|why| refuse(format!("regex_compare: {why} in the pattern {pattern:?}")))?;
         RegexBuilder::new(&translated)
@@ -54,17 +58,17 @@ impl Pattern {
             .size_limit(MAX_COMPILED_BYTES)
             .nest_limit(MAX_NESTING)
             .build()
-            .map(Self)
+            .map(|regex| Self { regex, parts })
             .or_else(|error| refuse(format!("regex_compare: {error}: {pattern:?}")))
     }
 
     pub(super) fn is_match(&self, text: &str) -> bool {
-        self.0.is_match(text)
+        self.regex.is_match(text)
     }
 
     /// The cost of matching a byte of a text: any part of the pattern may be tried there.
     pub(super) fn cost(&self) -> usize {
-        1 + self.0.as_str().len() / PARTS_AT_ONCE
+        1 + self.parts / PARTS_AT_ONCE
     }
 }
 
@@ -74,11 +78,13 @@ struct Translation<'p> {
     /// Each line is matched by itself.
     by_line: bool,
     out: String,
-    /// Start positions of the open groups.
-    open: Vec<usize>,
+    /// The number of parts of the pattern in `out`.
+    parts: usize,
+    /// The open groups: where each starts in `out`, and the number of parts before.
+    open: Vec<(usize, usize)>,
     /// Start of the expression that a repetition would apply to; `None` at the beginning of a
-    /// branch.
-    atom: Option<usize>,
+    /// branch. With the number of parts before it.
+    atom: Option<(usize, usize)>,
     /// That expression is a repetition already.
     repeated: bool,
     /// The number of groups put around it, one for each repetition of a repetition. Each moves it
@@ -110,6 +116,7 @@ impl<'p> Translation<'p> {
             extended,
             by_line,
             out: String::with_capacity(pattern.len() + 8),
+            parts: 0,
             open: Vec::new(),
             atom: None,
             repeated: false,
@@ -117,9 +124,10 @@ impl<'p> Translation<'p> {
         }
     }
 
-    fn run(mut self) -> Translated<String> {
+    fn run(mut self) -> Translated<(String, usize)> {
         while let Some(symbol) = self.symbol()? {
-            let start = self.out.len();
+            let start = (self.out.len(), self.parts);
+            self.parts += 1;
             match symbol {
                 Symbol::Char(char) => {
                     self.literal(char);
@@ -168,13 +176,13 @@ impl<'p> Translation<'p> {
             }
         }
         if self.open.is_empty() {
-            Ok(self.out)
+            Ok((self.out, self.parts))
         } else {
             Err("a group is not closed")
         }
     }
 
-    const fn atom_from(&mut self, start: usize) {
+    const fn atom_from(&mut self, start: (usize, usize)) {
         self.atom = Some(start);
         self.repeated = false;
         self.wraps = 0;
@@ -197,7 +205,7 @@ impl<'p> Translation<'p> {
     }
 
     fn repeat(&mut self, least: u32, most: Option<u32>) -> Translated<()> {
-        let Some(atom) = self.atom else {
+        let Some((atom, parts_before)) = self.atom else {
             return Err("there is nothing to repeat");
         };
         if self.repeated {
@@ -209,6 +217,9 @@ impl<'p> Translation<'p> {
             self.out.push(')');
         }
         self.repeated = true;
+        let further = most.unwrap_or(least).saturating_sub(1) as usize;
+        let repeated = self.parts - parts_before;
+        self.parts = self.parts.saturating_add(repeated.saturating_mul(further));
         match (least, most) {
             (0, None) => self.out.push('*'),
             (1, None) => self.out.push('+'),

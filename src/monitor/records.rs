@@ -51,8 +51,13 @@ fn read(store: &Store, query: &str) -> Result<Response, BackupError> {
     if let Some(next) = found.next {
         headers += &format!("X-Next: {next}\r\n");
     }
-    if found.damaged > 0 {
-        headers += &format!("X-Damaged: {}\r\n", found.damaged);
+    for (name, count) in [
+        ("X-Damaged", found.damaged),
+        ("X-Passed-Over", found.passed_over),
+    ] {
+        if count > 0 {
+            headers += &format!("{name}: {count}\r\n");
+        }
     }
     Ok(Response {
         headers,

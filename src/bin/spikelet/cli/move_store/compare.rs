@@ -107,11 +107,13 @@ impl Move<'_> {
         let mut swept = ComparedSides::default();
         self.declarations.clear();
         self.report.damaged = 0;
+        let mut passed_over = 0;
         let mut from = Some(PieceStart::default().to_string());
         while let Some(at) = from {
             let mut piece = self.source.piece(&at)?;
             self.create_indexes(&piece)?;
             self.report.damaged += piece.damaged;
+            passed_over = piece.passed_over.max(passed_over);
             let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
             self.declarations
                 .extend(piece.records.extract_if(.., declared));
@@ -135,6 +137,7 @@ impl Move<'_> {
             digests.into_iter().map(address)
         };
         let foreign: Vec<RecordAddress> = theirs.into_iter().flat_map(of_set).collect();
+        self.report.damaged += passed_over;
         if self.report.damaged > 0 {
             swept.kept = foreign.len() as u64;
             return Ok(swept);

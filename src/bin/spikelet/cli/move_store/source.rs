@@ -42,6 +42,8 @@ pub(super) struct SourcePiece {
     pub(super) next: Option<String>,
     /// How many records were left out, since they are damaged.
     pub(super) damaged: u64,
+    /// How many damaged entries its opening has met. A program may open it anew between pieces.
+    pub(super) passed_over: u64,
 }
 
 /// Some of its changes.
@@ -139,7 +141,7 @@ impl MovedStore {
             Self::Directory { namespace, .. } => {
                 let piece = backup::piece(namespace, from.parse()?)?;
                 let next = piece.next.map(|next| next.to_string());
-                parsed(&piece.text, next, piece.damaged)
+                parsed(&piece.text, next, (piece.damaged, piece.passed_over))
             }
             Self::Program { monitor, namespace } => {
                 records_of(monitor, namespace, &[("from", from)])
@@ -239,9 +241,10 @@ fn records_of(
 ) -> Result<SourcePiece> {
     let query = [&[("namespace", namespace)], query].concat();
     let (head, text) = patiently(|| monitor.answer("/records.asb", &query))?;
-    let damaged = header(&head, "X-Damaged").and_then(|count| count.parse().ok());
+    let count = |name| header(&head, name).and_then(|count| count.parse().ok());
+    let count = |name| count(name).unwrap_or_default();
     let next = header(&head, "X-Next").map(str::to_owned);
-    parsed(&text, next, damaged.unwrap_or_default())
+    parsed(&text, next, (count("X-Damaged"), count("X-Passed-Over")))
 }
 
 /// Asks a program until it answers: it may be starting anew.
@@ -251,7 +254,11 @@ fn patiently<T>(ask: impl Fn() -> Result<T>) -> Result<T> {
     })
 }
 
-fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece> {
+fn parsed(
+    text: &[u8],
+    next: Option<String>,
+    (damaged, passed_over): (u64, u64),
+) -> Result<SourcePiece> {
     let wrong =
         |error: backup::ReadError| CommandFailure::Input(format!("what the source sent: {error}"));
     let mut reader = Reader::new(text).map_err(wrong)?;
@@ -267,5 +274,6 @@ fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece
         indexes: indexes.into_values().collect(),
         next,
         damaged,
+        passed_over,
     })
 }
