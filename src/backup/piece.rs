@@ -141,7 +141,6 @@ struct PieceText<'a> {
     saver: Saver<'a>,
     writer: Writer<Vec<u8>>,
     summary: BackupSummary,
-    passed_over: u64,
 }
 
 impl<'a> PieceText<'a> {
@@ -151,7 +150,6 @@ impl<'a> PieceText<'a> {
             saver: Saver::new(namespace, options)?,
             writer: writer.map_err(no_room)?,
             summary: BackupSummary::default(),
-            passed_over: namespace.opening().damaged_entries,
         })
     }
 
@@ -168,7 +166,7 @@ impl<'a> PieceText<'a> {
             text: self.writer.into_inner(),
             next,
             damaged: self.summary.damaged,
-            passed_over: self.passed_over,
+            passed_over: self.saver.namespace.opening().damaged_entries,
         }
     }
 }

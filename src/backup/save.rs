@@ -217,7 +217,7 @@ fn wanted_sets(namespace: &Namespace, names: &[String]) -> Result<Option<Vec<u16
 
 /// Saves one namespace.
 pub(super) struct Saver<'a> {
-    namespace: &'a Namespace,
+    pub(super) namespace: &'a Namespace,
     options: &'a BackupOptions,
     /// Set names by number.
     set_names: Vec<String>,

@@ -241,10 +241,16 @@ fn records_of(
 ) -> Result<SourcePiece> {
     let query = [&[("namespace", namespace)], query].concat();
     let (head, text) = patiently(|| monitor.answer("/records.asb", &query))?;
-    let count = |name| header(&head, name).and_then(|count| count.parse().ok());
-    let count = |name| count(name).unwrap_or_default();
-    let next = header(&head, "X-Next").map(str::to_owned);
-    parsed(&text, next, (count("X-Damaged"), count("X-Passed-Over")))
+    // A count that cannot be read must not pass for no damage: a sweep deletes then.
+    let count = |name| match header(&head, name).map(|count| count.parse()) {
+        None => Ok(0),
+        Some(Ok(count)) => Ok(count),
+        Some(Err(_)) => Err(CommandFailure::Input(format!(
+            "what the source sent: {name} is no number"
+        ))),
+    };
+    let damage = (count("X-Damaged")?, count("X-Passed-Over")?);
+    parsed(&text, header(&head, "X-Next").map(str::to_owned), damage)
 }
 
 /// Asks a program until it answers: it may be starting anew.
