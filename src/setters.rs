@@ -9,7 +9,7 @@ macro_rules! setters {
         $(#[$meaning:meta])* $name:ident($($value:ident: $kind:ty),*) => $($place:tt).+ = $set:expr
     ),+ $(,)?) => {$(
         $(#[$meaning])*
-        #[must_use = "the setter returns what it has set"]
+        #[must_use = "it returns what it has set: go on with that"]
         pub const fn $name(mut self $(, $value: $kind)*) -> Self {
             self.$($place).+ = $set;
             self
@@ -19,7 +19,7 @@ macro_rules! setters {
         $(#[$meaning:meta])* $name:ident($($value:ident: $kind:ty),*) => $($place:tt).+ = $set:expr
     ),+ $(,)?) => {$(
         $(#[$meaning])*
-        #[must_use = "the setter returns what it has set"]
+        #[must_use = "it returns what it has set: go on with that"]
         pub fn $name(mut self $(, $value: $kind)*) -> Self {
             self.$($place).+ = $set;
             self

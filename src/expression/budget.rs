@@ -36,18 +36,13 @@ impl Budget {
         self.spend(bytes / READ_BYTES)
     }
 
-    /// Runs a walk along a path over a list or map of `bytes`.
-    pub(super) fn walk(
-        &self,
-        bytes: usize,
-        walk: impl FnOnce() -> Result<(), CallError>,
-    ) -> Result<(), CallError> {
-        let walked = self.spend_on_reading(bytes).map_or(Ok(()), |()| walk());
-        if self.left.get() == 0 {
-            return Err(CallError::parameter(
-                "the conditions of a path cost too much, for each element by their length and by what they make and look through: ask for fewer elements, or by a shorter condition",
-            ));
+    /// Refuses a path whose conditions have spent the budget.
+    pub(super) fn check(&self) -> Result<(), CallError> {
+        if self.left.get() > 0 {
+            return Ok(());
         }
-        walked
+        Err(CallError::parameter(
+            "the conditions of a path cost too much, for each element by their length and by what they make and look through: ask for fewer elements, or by a shorter condition",
+        ))
     }
 }

@@ -125,10 +125,12 @@ pub(super) fn select(
         out: Vec::new(),
         leaves: 0,
     };
-    budget.walk(bytes.len(), || {
-        walk.out.reserve(bytes.len());
-        walk.container(bytes, &selection.levels)
-    })?;
+    walk.out.reserve(bytes.len());
+    let paid = budget.spend_on_reading(bytes.len());
+    let walked = paid.map_or(Ok(()), |()| walk.container(bytes, &selection.levels));
+    // A spent budget makes conditions unknown: the cost is the reason for what the walk says then.
+    budget.check()?;
+    walked?;
     let PathWalk {
         mut out, leaves, ..
     } = walk;

@@ -291,6 +291,7 @@ impl<'t> TransactionSet<'t> {
             .check(found)
             .map_err(|error| self.set.about(key, error))?;
         let found = if_there(self.read_results(policy, key, &digest, |_, _| Ok(())))?;
+        // A missing record has no results.
         Ok(found.unwrap_or_default())
     }
 
