@@ -5,7 +5,7 @@ use spikelet::expressions::*;
 use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
 use spikelet::operations::{self, exp as ops};
 use spikelet::policy::RecordExistsAction;
-use spikelet::{Value, WritePolicy};
+use spikelet::{Expression, ListOrder, ListPolicy, ListWriteFlags, Value, WritePolicy};
 
 // semantics.md#expressions-as-operations.
 
@@ -274,4 +274,33 @@ fn a_sketch_that_is_none_is_not_written() {
     let write = ops::write("new", none, ExpWriteFlags::empty());
     let refused = set.operate(KEY, &[write]).unwrap_err();
     assert_eq!(refused.result_code(), PARAMETER);
+}
+
+#[test]
+fn a_literal_that_asks_for_an_index_is_stored_with_one() {
+    const ORDERED_AND_INDEXED: u8 = 0x11;
+    let set = record();
+    let items: Vec<Value> = (0..300).map(Value::from).collect();
+    let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true);
+    set.operate(
+        "put",
+        &[operations::lists::append_items(&policy, "p", items)],
+    )
+    .unwrap();
+    // A quoted list of 301 items: the first holds the flags.
+    let mut quoted = vec![0x92, 126, 0xdc, 1, 45, 0xc7, 0, ORDERED_AND_INDEXED];
+    for item in 0..300_u16 {
+        quoted.push(0xcd);
+        quoted.extend(item.to_be_bytes());
+    }
+    let literal = Expression::from_bytes(&quoted).unwrap();
+    let write = ops::write("p", literal, ExpWriteFlags::empty());
+    set.operate("written", &[write]).unwrap();
+    let size = |key| {
+        let read = ops::read("size", record_size(), ExpReadFlags::empty());
+        set.operate(key, &[read]).unwrap().bin("size").cloned()
+    };
+    let value = |key| set.get(key).unwrap().unwrap().get("p");
+    assert_eq!(value("put"), value("written"));
+    assert_eq!(size("put"), size("written"));
 }

@@ -2,9 +2,7 @@
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
-use spikelet::expressions::{
-    ExpReadFlags, ExpType, ExpWriteFlags, LoopVariable, PathFlags, PathResult, PathStep,
-};
+use spikelet::expressions::{ExpType, LoopVariable, PathFlags, PathResult, PathStep};
 use spikelet::operations::{self, ctx};
 use spikelet::value::List;
 use spikelet::{
@@ -570,35 +568,6 @@ fn a_persisted_index_survives_a_path() {
         let done = set.operate(KEY, &[get(index)]).unwrap();
         assert_eq!(done.bin("p"), Some(&expected.into()));
     }
-}
-
-#[test]
-fn a_literal_that_asks_for_an_index_is_stored_with_one() {
-    const ORDERED_AND_INDEXED: u8 = 0x11;
-    let set = record();
-    let items: Vec<Value> = (0..300).map(Value::from).collect();
-    let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true);
-    set.operate(
-        "put",
-        &[operations::lists::append_items(&policy, "p", items)],
-    )
-    .unwrap();
-    // A quoted list of 301 items: the first holds the flags.
-    let mut quoted = vec![0x92, 126, 0xdc, 1, 45, 0xc7, 0, ORDERED_AND_INDEXED];
-    for item in 0..300_u16 {
-        quoted.push(0xcd);
-        quoted.extend(item.to_be_bytes());
-    }
-    let literal = Expression::from_bytes(&quoted).unwrap();
-    let write = operations::exp::write("p", literal, ExpWriteFlags::empty());
-    set.operate("written", &[write]).unwrap();
-    let size = |key| {
-        let read = operations::exp::read("size", exp::record_size(), ExpReadFlags::empty());
-        set.operate(key, &[read]).unwrap().bin("size").cloned()
-    };
-    let value = |key| set.get(key).unwrap().unwrap().get("p");
-    assert_eq!(value("put"), value("written"));
-    assert_eq!(size("put"), size("written"));
 }
 
 #[test]
