@@ -78,7 +78,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::HasEdges`] also where the record stores no key, by which its
-    /// edges are found.
+    /// edges are found, or one that leads to another record.
     pub(super) fn delete_edges_of(
         &self,
         digest: &Digest,
@@ -90,11 +90,13 @@ impl Namespace {
             .storage
             .get(digest, |entry| (entry.set_id(), key_of(&entry)))?;
         let (set_id, key) = found.ok_or_else(Error::not_found)?;
+        let set = self.core.storage.set_name(set_id).unwrap_or_default();
+        // Wire clients choose digest and key of a record.
+        let key = key.filter(|key| self.core.key_hash.digest(&set, key) == *digest);
         let key = key.ok_or_else(|| Error::HasEdges {
             relations: Vec::new(),
             record: None,
         })?;
-        let set = self.core.storage.set_name(set_id).unwrap_or_default();
         let policy = policy.clone().filter(filter.cloned());
         if (crate::DELETE_WITH_EDGES)(&self.relation_guard(), &set, &key, &policy)? {
             Ok(())

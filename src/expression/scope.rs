@@ -138,12 +138,12 @@ impl<'a> RecordFacts<'a> {
 
     pub(super) fn key(&self) -> Option<ExpValue<'a>> {
         let (kind, bytes) = self.key?.split_first()?;
+        // Text that is not UTF-8 is text nevertheless.
+        if *kind == ParticleType::String.number() {
+            return Some(ExpValue::Bytes(super::ExpType::String, bytes.into()));
+        }
         Some(match Key::from_stored(self.key?).ok()? {
             Key::Integer(value) => ExpValue::Int(value),
-            // Decided by the stored type: text that is not UTF-8 is text nevertheless.
-            _ if *kind == ParticleType::String.number() => {
-                ExpValue::Bytes(super::ExpType::String, bytes.into())
-            }
             _ => ExpValue::Bytes(super::ExpType::Blob, bytes.into()),
         })
     }

@@ -113,11 +113,11 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The key of a stored form. Text that is not UTF-8 (only wire clients can store it) reads as
-    /// bytes.
+    /// The key of a stored form.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not a key.
+    /// [`CodecError`] if the bytes are not a key. Wire clients also store doubles, blobs of their
+    /// own, and text that is not UTF-8: no `Key` leads to these records.
     pub fn from_stored(stored: &'a [u8]) -> Result<Self, CodecError> {
         let (&number, bytes) = stored.split_first().ok_or(CodecError::Truncated)?;
         Ok(match ParticleType::from_number(number)? {
@@ -129,10 +129,13 @@ impl<'a> Key<'a> {
                 })?;
                 Self::Integer(i64::from_be_bytes(bytes))
             }
-            ParticleType::String => std::str::from_utf8(bytes)
-                .map_or(Self::Blob(Cow::Borrowed(bytes)), |text| {
-                    Self::String(Cow::Borrowed(text))
-                }),
+            ParticleType::String => {
+                let text = std::str::from_utf8(bytes).map_err(|_| CodecError::Scalar {
+                    what: "text key",
+                    len: bytes.len(),
+                })?;
+                Self::String(Cow::Borrowed(text))
+            }
             ParticleType::Blob => Self::Blob(Cow::Borrowed(bytes)),
             other => return Err(CodecError::UnknownType(other.number())),
         })

@@ -7,7 +7,7 @@ use super::fields::{Field, Fields};
 use super::result_code;
 use crate::engine::{DigestAddress, RemoteRecord, WriteRefusal};
 use crate::record::{Bins, Metadata};
-use crate::value::{EncodePurpose, List, normalize_element};
+use crate::value::{EncodePurpose, List, ParticleType, normalize_element};
 use crate::{Digest, Error, Key, Namespace, Value, shard};
 
 /// A function that a client calls.
@@ -140,7 +140,11 @@ impl RecordInput {
     }
 }
 
-/// A user key as a value.
+/// A user key as a value. Text that is not UTF-8 becomes bytes.
 fn key_value(stored: &[u8]) -> Option<Value> {
-    Key::from_stored(stored).ok().as_ref().map(shard::key_value)
+    match (Key::from_stored(stored), stored.split_first()?) {
+        (Ok(key), _) => Some(shard::key_value(&key)),
+        (Err(_), (kind, text)) if *kind == ParticleType::String.number() => Some(text.into()),
+        (Err(_), _) => None,
+    }
 }

@@ -13,6 +13,7 @@ mod functions_modules;
 mod held;
 mod index_limits;
 mod info;
+mod keys;
 mod lifecycle;
 mod lifetimes;
 mod operations;

@@ -1,0 +1,78 @@
+//! User keys that only wire clients store: doubles, blobs of clients, and text that is not UTF-8.
+
+use std::ops::ControlFlow;
+
+use spikelet::record::KeyHash;
+use spikelet::relation::{EdgeType, Graph};
+use spikelet::{Digest, Key};
+
+use crate::server_client::*;
+
+const HAS_EDGES: u8 = 22;
+
+/// The bytes of a text and of a blob.
+const BYTES: [u8; 2] = [0x4a, 0xfc];
+
+/// The digest of [`BYTES`] as a text of set `demo`.
+const OF_TEXT: Digest = Digest::new([
+    0xd1, 0x8f, 0xc1, 0x6b, 0x6e, 0x3c, 0x04, 0xa0, 0x11, 0xc9, 0x3e, 0x0a, 0xfc, 0x10, 0x5c, 0x3d,
+    0x75, 0xbd, 0x24, 0x21,
+]);
+
+fn about(info1: u8, info2: u8, digest: Digest) -> Message {
+    Message::new(info1, info2, 0)
+        .field(0, b"test")
+        .field(1, b"demo")
+        .field(4, digest.as_bytes())
+}
+
+/// A put with a key: its type and its bytes.
+fn put(digest: Digest, kind: u8, key: &[u8]) -> Message {
+    about(0, WRITE, digest)
+        .field(2, &[&[kind], key].concat())
+        .op(2, 1, "i", &7_i64.to_be_bytes())
+}
+
+fn delete(digest: Digest) -> Message {
+    about(0, WRITE | DELETE, digest)
+}
+
+#[test]
+fn a_delete_with_edges_removes_no_record_but_its_own() {
+    let running = serve();
+    let types = [EdgeType::new("EDGE")];
+    let graph = Graph::new(&running.store, "demo", ["GOAL", "USER"], types).unwrap();
+    graph.declare().unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    let of_blob = KeyHash::Ripemd160.digest("demo", &Key::from(&BYTES));
+    // A client that hashes in another way.
+    let strange = Digest::new([9; 20]);
+    let (text, blob, integer) = ((3, &BYTES[..]), (4, &BYTES[..]), (1, &[0; 8][..]));
+    let table = [
+        (OF_TEXT, text),
+        (of_blob, blob),
+        (digest(0), integer),
+        (strange, integer),
+    ];
+    for (digest, (kind, key)) in table {
+        assert_eq!(wire.ask(&put(digest, kind, key)).code, 0);
+    }
+    for digest in [OF_TEXT, strange] {
+        assert_eq!(wire.ask(&delete(digest)).code, HAS_EDGES);
+    }
+    for (digest, _) in table {
+        assert_eq!(wire.ask(&about(READ | GET_ALL, 0, digest)).code, 0);
+    }
+    // The application addresses no record by a text that is no text.
+    let demo = running.store.set("demo").unwrap();
+    let mut keys = Vec::new();
+    let _ = demo.scan(|record| {
+        keys.extend(record.unwrap().key().map(Key::into_owned));
+        ControlFlow::<()>::Continue(())
+    });
+    keys.sort();
+    assert_eq!(keys, [Key::from(0), Key::from(0), Key::from(&BYTES)]);
+    for digest in [of_blob, digest(0)] {
+        assert_eq!(wire.ask(&delete(digest)).code, 0);
+    }
+}
