@@ -1,7 +1,9 @@
 //! User keys that only wire clients store: doubles, blobs of clients, and text that is not UTF-8.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
+use spikelet::changes::{ChangeKind, ChangeOptions, Delivery, Start};
 use spikelet::record::KeyHash;
 use spikelet::relation::{EdgeType, Graph};
 use spikelet::{Digest, Key};
@@ -75,4 +77,33 @@ fn a_delete_with_edges_removes_no_record_but_its_own() {
     for digest in [of_blob, digest(0)] {
         assert_eq!(wire.ask(&delete(digest)).code, 0);
     }
+}
+
+#[test]
+fn changes_of_records_with_such_keys_come_without_a_key() {
+    let running = serve();
+    let changes = running.store.namespace("test").unwrap().changes();
+    changes.enable("demo").unwrap();
+    let options = ChangeOptions::default().delivery(Delivery::Published);
+    let subscription = changes.subscribe("all", Start::Now, options).unwrap();
+    let mut consumer = subscription.consumer().unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    let double = Digest::new([8; 20]);
+    let put_double = put(double, 2, &1.5_f64.to_be_bytes());
+    assert_eq!(wire.ask(&put_double).code, 0);
+    assert_eq!(wire.ask(&put(digest(1), 1, &1_i64.to_be_bytes())).code, 0);
+    assert_eq!(wire.ask(&put(OF_TEXT, 3, &BYTES)).code, 0);
+    assert_eq!(wire.ask(&delete(double)).code, 0);
+    let batch = consumer.next_batch(10, Duration::ZERO).unwrap();
+    let shown: Vec<_> = batch
+        .iter()
+        .map(|change| (change.kind, change.key.clone()))
+        .collect();
+    let expected = [
+        (ChangeKind::Put, None),
+        (ChangeKind::Put, Some(Key::from(1))),
+        (ChangeKind::Put, None),
+        (ChangeKind::Delete, None),
+    ];
+    assert_eq!(shown, expected);
 }

@@ -240,8 +240,7 @@ impl ChangeStream {
             .set_id
             .map(|set| core.storage.set_name(set).unwrap_or_default());
         let key = change.key.as_deref();
-        let key = key.map(|stored| Key::from_stored(stored).map(Key::into_owned));
-        let key = key.transpose()?;
+        let key = key.and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned));
         let mut record = None;
         if (self.options.records || self.options.filter.is_some()) && !is_truncation {
             let name = set.as_deref().unwrap_or_default();
