@@ -12,7 +12,7 @@ use spikelet_storage::{Digest, PARTITIONS};
 use super::error::BackupError;
 use super::files::{Output, is_within};
 use super::index::SavedIndex;
-use super::writer::{Blobs, Writer, append_record};
+use super::writer::{Blobs, Writer, append_record, is_restored};
 use crate::engine::SavedVersion;
 use crate::record::{KeyHash, RecordView};
 use crate::value::ParticleType;
@@ -83,7 +83,7 @@ pub struct BackupSummary {
     /// an expression, values of any type, their own limit on length, uniqueness, or for the records
     /// of a set.
     pub own_indexes: Vec<OwnIndex>,
-    /// Records that store no user key: only their digest identifies them after a restore.
+    /// Records without a user key of a type that backups restore: only their digest identifies them after a restore.
     pub without_key: u64,
     /// Records with spikelet's own digest (XXH3), by which no other store finds them.
     pub foreign_digests: u64,
@@ -367,7 +367,7 @@ impl<'a> Saver<'a> {
 
 fn count(version: &SavedVersion<'_>, own_digests: bool, summary: &mut BackupSummary) {
     summary.records += 1;
-    if version.key.is_none() {
+    if !version.key.is_some_and(is_restored) {
         summary.without_key += 1;
         summary.foreign_digests += u64::from(own_digests);
     }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use spikelet::backup::{BackupOptions, Restore, RestoreOptions, save};
 use spikelet::changes::{ChangeKind, ChangeOptions, Delivery, Start};
 use spikelet::record::KeyHash;
 use spikelet::relation::{EdgeType, Graph};
@@ -106,4 +107,46 @@ fn changes_of_records_with_such_keys_come_without_a_key() {
         (ChangeKind::Delete, None),
     ];
     assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_backup_keeps_records_with_such_keys() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let table: [(u8, &[u8], &str); 4] = [
+        (2, &1.5_f64.to_be_bytes(), "+ k D 1.5\n"),
+        (7, b"java", ""),
+        (12, b"erlang", ""),
+        (3, &BYTES, "+ k S 2 J\u{fffd}\n"),
+    ];
+    let digest_of = |kind: u8| match kind {
+        3 => OF_TEXT,
+        kind => Digest::new([kind; 20]),
+    };
+    for (kind, key, _) in table {
+        assert_eq!(wire.ask(&put(digest_of(kind), kind, key)).code, 0);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.asb");
+    let mut options = BackupOptions::default();
+    options.namespace = Some("test".into());
+    let summary = save(&running.store, &path, &options, &mut |_| {}).unwrap();
+    assert_eq!((summary.records, summary.without_key), (4, 3));
+    let bytes = std::fs::read(&path).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    for (_, _, line) in table {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(text.matches("+ k ").count(), 2, "{text}");
+    let other = serve();
+    let restored = Restore::prepare(&path, RestoreOptions::default(), &mut |_, _| {})
+        .unwrap()
+        .run(&other.store, &mut |_, _| {})
+        .unwrap();
+    assert_eq!((restored.restored, restored.refused), (4, 0));
+    let mut wire = Wire::to(other.handle.addr());
+    for (kind, ..) in table {
+        let answer = wire.ask(&about(READ | GET_ALL, 0, digest_of(kind)));
+        assert_eq!((answer.code, answer.int("i")), (0, 7), "{kind}");
+    }
 }
