@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use spikelet_storage::{Attempt, Change, Digest, EntryView, NewVersion};
+use spikelet_storage::{Attempt, Change, Digest, EntryView, Lsn, NewVersion};
 
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Checked, ResultSink};
@@ -120,6 +120,13 @@ impl Namespace {
     /// The name of a set.
     pub(crate) fn set_name_of(&self, id: u16) -> Option<String> {
         self.core.storage.set_name(id)
+    }
+
+    /// Whether a truncation behind this point of the log has removed a record of a set that was
+    /// last updated then.
+    pub(crate) fn is_truncated(&self, set: &str, lsn: Lsn, last_update_ms: u64) -> bool {
+        let set_id = self.set_number(set).unwrap_or_default();
+        self.core.storage.is_truncated(set_id, lsn, last_update_ms)
     }
 
     /// The options of the storage.

@@ -4,7 +4,8 @@
 //! * Requests of transactions, and durable deletes, are refused with code 25.
 //! * Deleted records are back after a restart, unless they were written again: that edition takes a
 //!   deleted record out of its index in memory, and leaves it on the device. Here a deleted version
-//!   goes into a file beside the store, and the next start writes it back.
+//!   goes into a file beside the store, and the next start writes it back, unless a truncation
+//!   behind the delete has removed it.
 //! * Where the namespace is in memory, a list with a persisted index is refused with code 4: 8.1.2
 //!   dies of it.
 //!
@@ -17,6 +18,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use spikelet_storage::Lsn;
 
 use super::message::{Head, Info2, Message, Verb};
 use super::ops::{WireOp, code};
@@ -38,6 +40,9 @@ use crate::{Digest, Error, Namespace, Result};
 #[derive(Debug, Deserialize, Serialize)]
 struct DeletedVersion {
     digest: [u8; 20],
+    /// The last number of the log when the record was there: truncations count from it on.
+    lsn: u64,
+    last_update_ms: u64,
     set: String,
     key: Option<Vec<u8>>,
     generation: u16,
@@ -53,11 +58,13 @@ pub(crate) struct CommunityEdition {
 }
 
 impl CommunityEdition {
-    /// Brings back the records deleted before the restart. `dir` is the directory of the store.
+    /// Brings back the records deleted before the restart, unless the namespace does not take them:
+    /// another record may have the key of a unique index by now. `dir` is the directory of the
+    /// store.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the file of deleted versions cannot be read or written; errors of
-    /// the writes.
+    /// [`Error::Parameter`] if the file of deleted versions cannot be read or written;
+    /// [`Error::Storage`] and [`Error::StopWrites`] of the writes.
     pub(crate) fn start(namespace: &Namespace, dir: Option<&Path>) -> Result<Self> {
         let Some(dir) = dir else {
             return Ok(Self { deleted: None });
@@ -70,7 +77,15 @@ impl CommunityEdition {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(cannot)?;
         for version in deleted_versions(&bytes).iter().rev() {
-            bring_back(namespace, version)?;
+            match bring_back(namespace, version) {
+                Err(error @ (Error::Storage(_) | Error::StopWrites { .. })) => return Err(error),
+                Err(error) => tracing::error!(
+                    "record {} of set {:?}, which was deleted, cannot come back: {error}",
+                    Digest::new(version.digest),
+                    version.set
+                ),
+                Ok(()) => {}
+            }
         }
         file.set_len(0)
             .and_then(|()| file.rewind())
@@ -116,17 +131,21 @@ impl CommunityEdition {
             return write();
         };
         let mut file = deleted.lock();
-        let before = namespace.read_to_save(digest, |set_id, saved| {
+        let before = namespace.read_scanned(digest, None, |record| {
+            let metadata = record.metadata();
             let version = DeletedVersion {
-                digest: *saved.digest.as_bytes(),
-                set: namespace.set_name_of(set_id).unwrap_or_default(),
-                key: saved.key.map(<[u8]>::to_vec),
-                generation: saved.generation,
-                void_time: saved.void_time,
-                bins: saved.bins.as_bytes().to_vec(),
+                digest: *digest.as_bytes(),
+                lsn: namespace.last_lsn().get(),
+                last_update_ms: metadata.last_update_ms,
+                set: namespace.set_name_of(record.set_id()).unwrap_or_default(),
+                key: record.key().map(<[u8]>::to_vec),
+                generation: metadata.generation,
+                void_time: metadata.void_time,
+                bins: record.view()?.as_bytes().to_vec(),
             };
             rmp_serde::to_vec(&version).map_err(|error| Error::parameter(error.to_string()))
         })?;
+        let before = before.transpose()?;
         let answer = write()?;
         if let (Some(before), 0) = (before, answer.generation) {
             let len = u32::try_from(before.len()).unwrap_or(u32::MAX);
@@ -179,7 +198,10 @@ fn deleted_versions(mut bytes: &[u8]) -> Vec<DeletedVersion> {
 }
 
 fn bring_back(namespace: &Namespace, version: &DeletedVersion) -> Result<()> {
-    if namespace.is_past(version.void_time) {
+    let (lsn, last_update_ms) = (Lsn::new(version.lsn), version.last_update_ms);
+    if namespace.is_past(version.void_time)
+        || namespace.is_truncated(&version.set, lsn, last_update_ms)
+    {
         return Ok(());
     }
     let saved = SavedVersion {

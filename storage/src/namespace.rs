@@ -409,6 +409,13 @@ impl Namespace {
         Ok(removed)
     }
 
+    /// Returns whether a truncation has removed a version of a record in a set: one that was
+    /// written at or before `lsn`, the last number then, with this time of its last update.
+    #[must_use]
+    pub fn is_truncated(&self, set: u16, lsn: Lsn, last_update_ms: u64) -> bool {
+        self.core.sets.hides(set, lsn, last_update_ms)
+    }
+
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use spikelet::query::IndexDefinition;
 use spikelet::record::KeyHash;
 use spikelet::server::Server;
-use spikelet::{NamespaceConfig, Store};
+use spikelet::{Digest, NamespaceConfig, Store};
 
 use crate::server_client::*;
 
@@ -17,11 +18,21 @@ const CREATE_PERSISTENT: [u8; 3] = [0x92, 0, 0x11];
 const APPEND_PERSISTENT: [u8; 5] = [0x94, 1, 7, 0x11, 0];
 
 fn serve_dir(dir: &Path) -> Running {
-    let mut config = NamespaceConfig::new("test");
+    serve_limited(dir, 1 << 20)
+}
+
+fn serve_limited(dir: &Path, max_record_bytes: u64) -> Running {
+    let mut config = NamespaceConfig::new("test").max_record_bytes(max_record_bytes);
     config.key_hash = KeyHash::Ripemd160;
     let store = Store::builder().path(dir).namespace(config).open().unwrap();
     let handle = Server::builder(&store).like_ce().start().unwrap();
     Running { store, handle }
+}
+
+fn stop(running: Running, wire: Wire) {
+    drop(wire);
+    running.handle.stop();
+    running.store.close().unwrap();
 }
 
 fn delete(key: i64) -> Message {
@@ -80,10 +91,7 @@ fn deleted_records_are_back_after_a_restart() {
     for key in 1..4 {
         assert_eq!(wire.ask(&Message::get(key)).code, 2, "{key}");
     }
-    drop(wire);
-    running.handle.stop();
-    running.store.close().unwrap();
-    drop(running.store);
+    stop(running, wire);
 
     let running = serve_dir(dir.path());
     let mut wire = Wire::to(running.handle.addr());
@@ -91,6 +99,69 @@ fn deleted_records_are_back_after_a_restart() {
         assert_eq!(wire.ask(&Message::get(key)).int("i"), value, "{key}");
     }
     assert_eq!(wire.ask(&Message::get(1)).generation, 2);
+}
+
+#[test]
+fn what_cannot_come_back_keeps_no_server_from_starting() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = serve_dir(dir.path());
+    let by_i = IndexDefinition::new("by_i", ["i"]).unique(true);
+    let demo = running.store.set("demo").unwrap();
+    demo.create_index(by_i).unwrap();
+    drop(demo);
+    let mut wire = Wire::to(running.handle.addr());
+    for (key, bytes) in [(1, 10), (2, 10_000), (3, 10), (4, 10)] {
+        let put = Message::put(key, "i", key).op(2, 4, "b", &vec![0; bytes]);
+        assert_eq!(wire.ask(&put).code, 0);
+        assert_eq!(wire.ask(&delete(key)).code, 0);
+    }
+    // The value of a deleted record is another's.
+    assert_eq!(wire.ask(&Message::put(5, "i", 1)).code, 0);
+    stop(running, wire);
+    for _ in 0..2 {
+        let running = serve_limited(dir.path(), 1000);
+        let mut wire = Wire::to(running.handle.addr());
+        for (key, code) in [(1, 2), (2, 2), (3, 0), (4, 0), (5, 0)] {
+            assert_eq!(wire.ask(&Message::get(key)).code, code, "{key}");
+        }
+        stop(running, wire);
+    }
+}
+
+#[test]
+fn a_truncation_removes_deleted_records_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = serve_dir(dir.path());
+    let mut wire = Wire::to(running.handle.addr());
+    let elsewhere = Digest::new([3; 20]);
+    let put_elsewhere = Message::new(0, WRITE, 0)
+        .field(0, b"test")
+        .field(1, b"elsewhere")
+        .field(4, elsewhere.as_bytes())
+        .op(2, 1, "i", &[0; 8]);
+    assert_eq!(wire.ask(&put_elsewhere).code, 0);
+    let mut delete_elsewhere = put_elsewhere.clone();
+    delete_elsewhere.info[1] = WRITE | DELETE;
+    delete_elsewhere.ops.clear();
+    assert_eq!(wire.ask(&delete_elsewhere).code, 0);
+    for key in 1..4 {
+        assert_eq!(wire.ask(&Message::put(key, "i", key)).code, 0);
+    }
+    assert_eq!(wire.ask(&delete(1)).code, 0);
+    assert_eq!(wire.info("truncate:namespace=test;set=demo\n"), ["ok"]);
+    assert_eq!(wire.ask(&delete(2)).code, 2);
+    assert_eq!(wire.ask(&Message::put(3, "i", 30)).code, 0);
+    assert_eq!(wire.ask(&delete(3)).code, 0);
+    stop(running, wire);
+
+    let running = serve_dir(dir.path());
+    let mut wire = Wire::to(running.handle.addr());
+    for (key, code) in [(1, 2), (2, 2), (3, 0)] {
+        assert_eq!(wire.ask(&Message::get(key)).code, code, "{key}");
+    }
+    let mut get_elsewhere = delete_elsewhere;
+    get_elsewhere.info = [READ | GET_ALL, 0, 0, 0];
+    assert_eq!(wire.ask(&get_elsewhere).code, 0);
 }
 
 #[test]
