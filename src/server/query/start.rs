@@ -80,13 +80,10 @@ pub(crate) fn start(
         counters.add(kind, JobEnd::Complete);
         Ok(None)
     };
-    let condition = match IndexCondition::of(fields, &served.namespace, set) {
-        // Operations on the records of no set are done, and they aggregate to nothing.
-        Err(result_code::INDEX_NOT_FOUND) if (writes || call.is_some()) && set_id.is_none() => {
-            return empty();
-        }
-        condition => condition?,
-    };
+    if (writes || call.is_some()) && set_id.is_none() {
+        return Err(result_code::NOT_FOUND);
+    }
+    let condition = IndexCondition::of(fields, &served.namespace, set)?;
     let names_partitions = fields.has(Field::Partitions) || fields.has(Field::Digests);
     let starts = if writes || (call.is_some() && !names_partitions) {
         // The client asks the node, whatever partitions it has.
