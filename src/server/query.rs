@@ -31,7 +31,7 @@ use super::transaction::part::MONITOR_SET;
 use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
 use crate::operation::Mode;
 use crate::rate_limit::Pace;
-use crate::{Digest, Expression, Namespace};
+use crate::{Digest, Error, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -168,7 +168,11 @@ impl WireQuery {
                 NextEntry::Paused => break,
                 NextEntry::Failed(error) => {
                     job.fail(&error);
-                    ended = Some((JobEnd::Aborted, result_code::ABORTED));
+                    let code = match error {
+                        Error::IndexNotFound(_) => result_code::INDEX_NOT_FOUND,
+                        _ => result_code::ABORTED,
+                    };
+                    ended = Some((JobEnd::Aborted, code));
                     break;
                 }
                 NextEntry::End => {

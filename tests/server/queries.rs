@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use spikelet::ListReturnType;
 use spikelet::expressions::{ExpType, eq, list_bin, lists, val};
+use spikelet::query::IndexDefinition;
+use spikelet::{ListReturnType, bins};
 
 use crate::server_client::*;
 
@@ -266,4 +267,29 @@ fn a_truncated_set_is_empty() {
     assert_eq!(wire.ask(&Message::put(1, "i", 1)).generation, 1);
     assert_eq!(wire.info("truncate-namespace:namespace=test\n"), ["ok"]);
     assert_eq!(wire.ask(&Message::get(1)).code, 2);
+}
+
+#[test]
+fn a_query_misses_an_index_that_was_dropped_meanwhile() {
+    const RECORDS: usize = 4000;
+    let running = serve();
+    let set = running.store.set("demo").unwrap();
+    set.create_index(IndexDefinition::new("by_i", ["i"]))
+        .unwrap();
+    // More than the connection takes before its client reads.
+    for key in 0..RECORDS as i64 {
+        set.put(key, bins! { "i" => key, "b" => vec![0_u8; 16 << 10] })
+            .unwrap();
+    }
+    let bound = |value: i64| [&8_u32.to_be_bytes()[..], &value.to_be_bytes()].concat();
+    let range = [&[1, 1, b'i', 1][..], &bound(0), &bound(i64::MAX)].concat();
+    let all = query().field(22, &range).field(7, &9_u64.to_be_bytes());
+    let mut wire = Wire::to(running.handle.addr());
+    let mut other = Wire::to(running.handle.addr());
+    other.send(&all.frame());
+    until(|| wire.info("query-show:id=9\n")[0].contains("status=active(ok)"));
+    set.drop_index("by_i").unwrap();
+    let (records, code) = other.receive_many();
+    assert_eq!(code, 201);
+    assert!(records.len() < RECORDS, "{}", records.len());
 }

@@ -133,13 +133,12 @@ pub(crate) fn start(
     let mode = message.head.mode();
     // No set is named: all of them.
     let set_id = (set_id != 0).then_some(set_id);
-    let parameter = |_| result_code::PARAMETER;
     let condition = condition.as_ref().map(|of| (&of.index, &of.bound));
     let work = if writes {
         let change = change_of(message, served, call, filter.clone());
         QueryWork::Change(change.map_err(|error| error.result_code())?)
     } else {
-        let projection = projection_of(message).map_err(parameter)?;
+        let projection = projection_of(message).map_err(|_| result_code::PARAMETER)?;
         if let Projection::Operations(operations) = &projection {
             let checked = Checked::new(operations, mode).map_err(|error| error.result_code())?;
             if checked.is_write() {
@@ -152,7 +151,8 @@ pub(crate) fn start(
         }
     };
     let source = PartitionQuery::new(&served.namespace, set_id, condition, starts, writes);
-    let source = source.map_err(parameter)?;
+    // The index may have been dropped meanwhile.
+    let source = source.map_err(|error| error.result_code())?;
     // Nobody is told of a short query.
     let job = if short {
         Arc::new(Job::of(facts))
