@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::bytes::UnreadBytes;
 use super::command::RecordCommand;
 use super::fields::{Field, Fields};
-use super::frame::{close_messages, open_frame};
+use super::frame::{close_messages, open_frame, split_frame};
 use super::message::{Head, Info1, Info2, Info3, Info4, Message};
 use super::ops::Ops;
 use super::reply::AnswerHeader;
@@ -177,7 +177,7 @@ impl<'a> Batch<'a> {
     /// Executes some rows, up to one that must wait, and appends their answers to `out`. Returns
     /// false after the last row. Callers then await [`Requests::synced`] and [`Requests::wait`].
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> bool {
-        let start = open_frame(out);
+        let mut start = open_frame(out);
         let began = Instant::now();
         let mut now = began;
         while self.end.is_none() && out.len() - start <= CHUNK_BYTES && now - began <= TURN {
@@ -189,10 +189,12 @@ impl<'a> Batch<'a> {
                 self.end = Some(result_code::OK);
                 break;
             };
+            let at = out.len();
             if !self.execute(&row, out) {
                 self.rows = before;
                 break;
             }
+            start = split_frame(out, start, at);
             now = Instant::now();
             if now > self.requests.deadline && self.rows.left > 0 {
                 self.end = Some(result_code::TIMEOUT);

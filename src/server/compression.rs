@@ -76,8 +76,7 @@ pub(crate) fn compress(out: &mut Vec<u8>, at: usize) {
     close_frame(out, at, FrameKind::Compressed);
 }
 
-/// Compresses each frame of `out` from `at` on, up to the first that is longer than a message may
-/// be: the rest stays as it is.
+/// Compresses each frame of `out` from `at` on.
 pub(crate) fn compress_frames(out: &mut Vec<u8>, at: usize) {
     let plain = out.split_off(at);
     let mut rest = plain.as_slice();

@@ -96,15 +96,26 @@ pub(crate) fn open_frame(out: &mut Vec<u8>) -> usize {
     at
 }
 
-/// Ends a frame of messages that was begun at `at`, or takes it back if it has none. Returns its
-/// length.
-pub(crate) fn close_messages(out: &mut Vec<u8>, at: usize) -> usize {
+/// Ends a frame of messages that was begun at `at`, or takes it back if it has none.
+pub(crate) fn close_messages(out: &mut Vec<u8>, at: usize) {
     if out.len() <= at + FRAME_HEADER_BYTES {
         out.truncate(at);
     } else {
         close_frame(out, at, FrameKind::Message);
     }
-    out.len() - at
+}
+
+/// Gives the messages from `at` on a frame of their own if the frame that was begun at `start`
+/// would be longer than a message may be. Returns the offset of the open frame.
+pub(crate) fn split_frame(out: &mut Vec<u8>, start: usize, at: usize) -> usize {
+    let is_first = at <= start + FRAME_HEADER_BYTES;
+    if is_first || out.len() - start <= FRAME_HEADER_BYTES + MESSAGE_BYTES_MAX {
+        return start;
+    }
+    drop(out.splice(at..at, [0; FRAME_HEADER_BYTES]));
+    let (before, _) = out.split_at_mut(at);
+    close_frame(before, start, FrameKind::Message);
+    at
 }
 
 /// Ends the frame that was begun at `at`.

@@ -17,7 +17,7 @@ use super::background::{BackgroundChange, BackgroundChangeKind};
 use super::command::found;
 use super::counters::{JobEnd, JobKind, RequestOutcome};
 use super::fields::Field;
-use super::frame::{close_messages, open_frame};
+use super::frame::{close_messages, open_frame, split_frame};
 use super::function_call::RecordInput;
 use super::job::Job;
 use super::memory_budget::NoRoom;
@@ -141,7 +141,8 @@ impl WireQuery {
         {
             return self.end(JobEnd::Aborted, result_code::TIMEOUT, out);
         }
-        let start = open_frame(out);
+        let first = open_frame(out);
+        let mut start = first;
         let mut records = 0_usize;
         let mut entries = CHUNK_ENTRIES;
         let mut wait = None;
@@ -185,6 +186,7 @@ impl WireQuery {
             if self.is_change() {
                 self.pace.count();
             }
+            let at = out.len();
             let visited = match &mut self.work {
                 QueryWork::Project(projection, mode) => {
                     self.records
@@ -193,6 +195,7 @@ impl WireQuery {
                 QueryWork::Stream(stream) => self.records.send_to(stream, &digest, out),
                 QueryWork::Change(change) => Ok(self.records.change(change, &digest)),
             };
+            start = split_frame(out, start, at);
             if visited == Ok(true) && !self.is_change() {
                 self.pace.count();
             }
@@ -209,6 +212,7 @@ impl WireQuery {
             }
         }
         let is_done = self.is_exhausted || self.left == 0;
+        let at = out.len();
         if is_done
             && ended.is_none()
             && let QueryWork::Stream(stream) = &mut self.work
@@ -216,8 +220,9 @@ impl WireQuery {
         {
             ended = Some((JobEnd::Failed, code));
         }
-        let bytes = close_messages(out, start);
-        self.records.job.bytes.add(bytes as u64);
+        start = split_frame(out, start, at);
+        close_messages(out, start);
+        self.records.job.bytes.add((out.len() - first) as u64);
         let begun = self.records.source.partitions_begun();
         let begun = begun.filter(|_| !self.is_exhausted);
         let (done, all) = begun.unwrap_or((usize::from(self.is_exhausted), 1));

@@ -130,13 +130,13 @@ fn a_large_batch_comes_in_several_pieces() {
 }
 
 #[test]
-fn a_compressed_batch_has_answers_that_are_longer_than_a_message_may_be() {
+fn no_frame_is_longer_than_a_message_may_be() {
     let config = ServerConfig::namespace_of("test");
     let store = Store::builder().namespace(config.max_record_bytes(8 << 20));
     let store = store.open().unwrap();
     let handle = Server::builder(&store).start().unwrap();
     let set = store.set("demo").unwrap();
-    // Each row is shorter.
+    // Together they are longer, and each row is not.
     for (key, bytes) in [(1, 120_000), (2, 8_384_000)] {
         set.put(key, [("b", vec![7_u8; bytes])]).unwrap();
     }
@@ -146,8 +146,36 @@ fn a_compressed_batch_has_answers_that_are_longer_than_a_message_may_be() {
         timeout_ms: 3_600_000,
         ..batch(0x04, &rows)
     };
-    batch.info[0] |= COMPRESS_RESPONSE;
-    let (told, code) = Wire::to(handle.addr()).ask_many(&batch);
+    let mut wire = Wire::to(handle.addr());
+    wire.send(&batch.frame());
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        let (kind, body) = wire.receive().unwrap();
+        assert!(kind == 3 && body.len() <= 128 << 20, "{}", body.len());
+        told.extend(answers(&body));
+    }
     let counts: Vec<_> = told.iter().map(|row| (row.code, row.ops.len())).collect();
-    assert_eq!((counts, code), (vec![(0, 1), (0, 16)], 0));
+    assert_eq!(counts, [(0, 1), (0, 16), (0, 0)]);
+    assert_eq!(told[2].info3, LAST);
+    batch.info[0] |= COMPRESS_RESPONSE;
+    wire.send(&batch.frame());
+    for _ in 0..2 {
+        let (kind, body) = wire.receive().unwrap();
+        assert!(kind == 4 && body.len() < 1 << 20, "{}", body.len());
+    }
+    let (_, last) = wire.receive().unwrap();
+    assert_eq!(answers(&last)[0].info3, LAST);
+
+    // A query: a short record, and a long one soon behind it.
+    set.delete(1).unwrap();
+    let long = digest(2).partition();
+    let is_before = |key: &i64| (long - 9..long).contains(&digest(*key).partition());
+    let short = (3..).find(is_before).unwrap();
+    set.put(short, [("b", vec![7_u8; 10_000])]).unwrap();
+    let query = (0..16).fold(query(), |query, _| query.op(1, 0, "b", &[]));
+    wire.send(&query.frame());
+    for frame in ["short", "long", "last"] {
+        let (_, body) = wire.receive().unwrap();
+        assert!(body.len() <= 128 << 20, "{frame}: {}", body.len());
+    }
 }
