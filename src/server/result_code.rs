@@ -1,6 +1,8 @@
 //! Codes that answer requests and have no [`Error`](crate::Error).
 
 pub(crate) const OK: u8 = 0;
+/// The function of an aggregation failed.
+pub(crate) const SERVER: u8 = 1;
 pub(crate) const NOT_FOUND: u8 = 2;
 pub(crate) const GENERATION: u8 = 3;
 pub(crate) const PARAMETER: u8 = 4;

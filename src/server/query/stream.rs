@@ -31,7 +31,7 @@ impl StreamState {
         self.run(served, record, out).map_err(|text| {
             // Without room for the text the code says enough.
             let _ = append(b"FAILURE", ParticleType::String, text.as_bytes(), out);
-            result_code::UDF
+            result_code::SERVER
         })
     }
 
