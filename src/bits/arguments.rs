@@ -124,17 +124,13 @@ impl ByteOffset {
     }
 }
 
-/// Fails unless the call has no path and the number of an operation that reads or `writes`.
+/// Fails unless the call has no path, the number of an operation that reads or `writes`, and as
+/// many arguments as that takes.
 pub(super) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
-    let (numbers, does) = if writes {
-        (code::RESIZE..=code::SET_INT, "modifies")
-    } else {
-        (code::GET..=code::GET_INT, "reads")
-    };
-    match begin(call)? {
-        (operation, _) if numbers.contains(&operation) => Ok(()),
-        _ => Err(unknown(call.operation, does)),
-    }
+    let (operation, _) = begin(call)?;
+    let does = if writes { "modifies" } else { "reads" };
+    let counts = code::argument_counts(operation, writes);
+    call.check_count(counts.ok_or_else(|| unknown(call.operation, does))?)
 }
 
 /// Parses a reading call.

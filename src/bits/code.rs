@@ -1,6 +1,8 @@
 //! The bit operations, as rows. Their numbers here, and the functions of `operations` and of
 //! `expressions`, are generated from them.
 
+use std::ops::RangeInclusive;
+
 /// Calls a macro with the bit operations. A row has: whether it reads or writes, the function, the
 /// number, the type of the result in an expression, the arguments, the settings behind the policy,
 /// and the docs of the operation and of the expression.
@@ -91,3 +93,26 @@ macro_rules! numbers {
 }
 
 bit_operations!(numbers);
+
+macro_rules! argument_counts {
+    ($($access:ident $name:ident $code:ident $number:literal $kind:ident ($($argument:ident: $form:ident),*) ($($setting:ident: $flags:ident),*) $bin:literal $value:literal;)*) => {
+        /// Returns the numbers of arguments that an operation takes; `None` if none that reads or
+        /// `writes` has this number.
+        pub(super) fn argument_counts(operation: u8, writes: bool) -> Option<RangeInclusive<u32>> {
+            let rows: &[(u8, &str, &[&str], &[&str])] = &[$((
+                $number,
+                stringify!($access),
+                &[$(stringify!($argument)),*],
+                &[$(stringify!($setting)),*],
+            )),*];
+            let access = if writes { "write" } else { "read" };
+            let is_it = |row: &&(u8, &str, _, _)| row.0 == operation && row.1 == access;
+            let (_, _, arguments, settings) = rows.iter().find(is_it)?;
+            let required = arguments.len() as u32;
+            // Behind them the flags of a write's policy, and all settings in one number.
+            Some(required..=required + u32::from(writes) + u32::from(!settings.is_empty()))
+        }
+    };
+}
+
+bit_operations!(argument_counts);

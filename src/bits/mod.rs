@@ -33,7 +33,8 @@ use crate::value::ParticleType;
 /// refused before its memory is allocated.
 const MAX_BLOB_BYTES: u64 = 8 << 20;
 
-/// Checks a call before there is a blob: the number of the operation, and that there is no path.
+/// Checks a call before there is a blob: the numbers of the operation and of its arguments, and that
+/// there is no path.
 pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
     arguments::check(call, writes)
 }

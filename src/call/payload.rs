@@ -8,6 +8,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use bitflags::Flags;
 
@@ -51,6 +52,22 @@ pub(crate) struct PathCall<'a> {
     /// The number of the operation.
     pub(crate) operation: i64,
     pub(crate) arguments: CallArguments<'a>,
+}
+
+impl PathCall<'_> {
+    /// Fails unless it has a number of arguments that its operation takes.
+    pub(crate) fn check_count(&self, allowed: RangeInclusive<u32>) -> Result<(), CallError> {
+        let given = self.arguments.left();
+        if allowed.contains(&given) {
+            return Ok(());
+        }
+        Err(CallError::parameter(format!(
+            "operation {} takes {} to {} arguments, {given} were given",
+            self.operation,
+            allowed.start(),
+            allowed.end()
+        )))
+    }
 }
 
 /// A path of contexts: kinds and values, in turn.

@@ -41,13 +41,7 @@ impl<'a> UnreadCall<'a> {
         let spec = find(call.operation)
             .filter(|spec| spec.writes == writes)
             .ok_or_else(|| unknown(call.operation, writes))?;
-        let given = call.arguments.left();
-        if !(spec.required..=spec.allowed).contains(&given) {
-            return Err(CallError::parameter(format!(
-                "operation {} on lists and maps takes {} to {} arguments, {given} were given",
-                call.operation, spec.required, spec.allowed
-            )));
-        }
+        call.check_count(spec.required..=spec.allowed)?;
         Ok(Self {
             spec,
             arguments: call.arguments,

@@ -16,9 +16,6 @@ const NO_PATHS: CallError = CallError::Parameter(Cow::Borrowed(
     "a selection by a path: only lists and maps have paths",
 ));
 
-/// The most arguments that any operation takes: an addition to an integer in a blob.
-const MAX_ARGUMENTS: u32 = 5;
-
 /// The change that a call makes to a value.
 #[expect(
     clippy::large_enum_variant,
@@ -98,12 +95,6 @@ pub(super) fn check(
             return Selection::parse(path, flags, apply, writes).map(Some);
         }
         (_, Payload::Select { .. }) => return Err(NO_PATHS),
-        (_, Payload::Call(call)) if call.arguments.left() > MAX_ARGUMENTS => {
-            let given = call.arguments.left();
-            return Err(CallError::parameter(format!(
-                "{given} arguments: an operation takes at most {MAX_ARGUMENTS}"
-            )));
-        }
         (CallSystem::Collections, Payload::Call(call)) => cdt::check(&call, writes)?,
         (CallSystem::Bits, Payload::Call(call)) => bits::check(&call, writes)?,
         (CallSystem::Hll, Payload::Call(call)) => hll::check(&call, writes)?,

@@ -1,4 +1,6 @@
-//! Numbers of the operations on sketches.
+//! Numbers of the operations on sketches, and of their arguments.
+
+use std::ops::RangeInclusive;
 
 pub(crate) const INIT: u8 = 0;
 pub(crate) const ADD: u8 = 1;
@@ -12,3 +14,15 @@ pub(crate) const GET_INTERSECT_COUNT: u8 = 53;
 pub(crate) const GET_SIMILARITY: u8 = 54;
 pub(crate) const DESCRIBE: u8 = 55;
 pub(crate) const MAY_CONTAIN: u8 = 56;
+
+/// Returns the numbers of arguments that an operation takes.
+pub(super) const fn argument_counts(operation: u8) -> RangeInclusive<u32> {
+    match operation {
+        REFRESH_COUNT | GET_COUNT | DESCRIBE => 0..=0,
+        // Numbers of bits, and flags.
+        INIT => 0..=3,
+        ADD => 1..=4,
+        SET_UNION => 1..=2,
+        _ => 1..=1,
+    }
+}

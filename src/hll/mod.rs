@@ -35,13 +35,15 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<(), CodecError> {
     Sketch::parse(bytes).map(drop)
 }
 
-/// Checks a call before there is a sketch: the operation, and that there is no path.
+/// Checks a call before there is a sketch: the operation, the number of its arguments, and that
+/// there is no path.
 pub(crate) fn check(call: &PathCall<'_>, writes: bool) -> Result<(), CallError> {
     if writes {
-        arguments::check(call, code::INIT..=code::FOLD, "modifies")
+        arguments::check(call, code::INIT..=code::FOLD, "modifies")?;
     } else {
-        arguments::check(call, code::GET_COUNT..=code::MAY_CONTAIN, "reads")
+        arguments::check(call, code::GET_COUNT..=code::MAY_CONTAIN, "reads")?;
     }
+    call.check_count(code::argument_counts(call.operation as u8))
 }
 
 /// The new sketch if the bin changes, and the result.

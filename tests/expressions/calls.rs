@@ -357,9 +357,29 @@ fn a_call_that_fits_no_value_is_refused_when_it_is_read() {
         Err(PARAMETER),
         "no bit operation"
     );
-    let six = [0x97, 51, 0, 8, 0, 0, 0, 0];
-    assert_eq!(call(2, 1, &six, &blob), Err(PARAMETER), "six arguments");
-    assert_eq!(call(2, 2, &[0x91, 50], &sketch), Ok(()), "estimate");
+    // Bits: one that counts, reads an integer, adds. Sketches: an estimate, an addition.
+    let arguments: [(u8, u8, u8, std::ops::RangeInclusive<usize>); 5] = [
+        (1, 0, 51, 2..=2),
+        (1, 0, 54, 2..=3),
+        (1, 0x40, 10, 3..=5),
+        (2, 0, 50, 0..=0),
+        (2, 0x40, 1, 1..=4),
+    ];
+    for (system, modifies, operation, allowed) in arguments {
+        let on = if system == 1 { &blob[..] } else { &sketch };
+        let kind = match (system, modifies) {
+            (1, 0x40) => 6,
+            (2, 0x40) => 9,
+            _ => 2,
+        };
+        for count in 0..8 {
+            let mut encoded = vec![0x91 + count as u8, operation];
+            encoded.extend(std::iter::repeat_n(0, count));
+            let expected = allowed.contains(&count).then_some(()).ok_or(PARAMETER);
+            let called = call(kind, system | modifies, &encoded, on);
+            assert_eq!(called, expected, "{operation}: {count} arguments");
+        }
+    }
     assert_eq!(
         call(2, 2, &[0x91, 3], &sketch),
         Err(PARAMETER),
