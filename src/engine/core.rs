@@ -129,7 +129,7 @@ pub struct ScannedRecord<'a> {
 }
 
 impl<'a> ScannedRecord<'a> {
-    /// The user key, if it is stored.
+    /// The user key, if the record stores one that is a [`Key`].
     #[must_use]
     pub fn key(&self) -> Option<Key<'a>> {
         Key::from_stored(self.stored_key?).ok()

@@ -82,7 +82,7 @@ impl Record {
         self.metadata.generation
     }
 
-    /// The user key, if it is stored.
+    /// The user key, if the record stores one that is a [`Key`].
     #[must_use]
     pub fn key(&self) -> Option<Key<'_>> {
         Key::from_stored(self.bytes.get(..self.key_bytes)?).ok()
