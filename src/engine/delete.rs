@@ -41,11 +41,12 @@ impl NamespaceCore {
         self.check_not_provisional(target)?;
         let now_ms = self.clock.now_ms();
         let judged = self.judge_deletion(target, policy, lock.entry(), now_ms)?;
+        self.note_lost_roots(judged.loses_shards.into());
         let published = self.publish(&mut lock, &Change::Delete(now_ms));
         // No record stays locked during a wait for a sync.
         drop(lock);
+        self.note_lost_roots(judged.loses_shards.into());
         let deleted = published.and_then(|lsn| self.acknowledge(lsn, policy.acknowledge));
-        self.note_lost_root(judged.loses_shards);
         match (deleted?, judged.damage) {
             (Some(lsn), _) => Ok(lsn),
             // Nothing to delete, but the lost bytes may have been this record.

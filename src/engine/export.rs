@@ -197,10 +197,11 @@ impl Namespace {
             key,
             payload: body,
         });
+        core.note_lost_roots(is_other_root.into());
         let published = core.publish(&mut lock, &change)?;
         drop(lock);
+        core.note_lost_roots(is_other_root.into());
         core.acknowledge(published, policy.acknowledge)?;
-        core.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
     }
 

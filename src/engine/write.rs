@@ -331,11 +331,12 @@ impl NamespaceCore {
                 WritePlan::Delete => Change::Delete(now_ms),
                 WritePlan::Put(version) => Change::Put(version.with_body(body)),
             };
+            self.note_lost_roots(evaluated.loses_shards.into());
             self.publish(lock, &change)
         };
+        self.note_lost_roots(evaluated.loses_shards.into());
         // A thread that waits for a sync holds back no memory that others have retired.
         let lsn = published.and_then(|lsn| self.acknowledge(lsn, policy.acknowledge));
-        self.note_lost_root(evaluated.loses_shards);
         match lsn {
             Ok(lsn) => Ok(evaluated.outcome(queued_behind, lsn)),
             Err(error) => Err(WriteRefusal::having_found(evaluated.found)(error)),
@@ -561,11 +562,12 @@ impl NamespaceCore {
         Ok(lsn)
     }
 
-    /// Has handles of sharded collections look at their roots again. After the write: a look then
-    /// sees it.
-    pub(super) fn note_lost_root(&self, is_lost: bool) {
-        if is_lost {
-            self.lost_roots.fetch_add(1, Ordering::Release);
+    /// Has handles of sharded collections look at their roots again. Before the publication: whoever
+    /// sees the record then goes by no route from before. And behind it, for those who have looked
+    /// in between; not behind the acknowledgement, which may take a sync.
+    pub(super) fn note_lost_roots(&self, lost: u64) {
+        if lost > 0 {
+            self.lost_roots.fetch_add(lost, Ordering::Release);
         }
     }
 

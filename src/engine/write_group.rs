@@ -133,11 +133,9 @@ impl NamespaceCore {
         // With the records locked: the commit of a client asks whether it was overruled with its
         // own locked.
         self.overrule_unchanged(&locked);
-        let published = self.publish_group(locked, policy.acknowledge);
-        for member in &members {
-            self.note_lost_root(member.loses_shards);
-        }
-        let lsn = published?;
+        let lost_roots = members.iter().filter(|member| member.loses_shards);
+        let lost_roots = lost_roots.count() as u64;
+        let lsn = self.publish_group(locked, policy.acknowledge, lost_roots)?;
         for result in &mut results {
             result.lsn = result.lsn.and(lsn);
         }
@@ -233,6 +231,7 @@ impl NamespaceCore {
 
     /// Publishes changes of several records, which are recovered whole or not at all, and unlocks
     /// the records; waits for what is to be acknowledged. `None`: there was nothing to change.
+    /// `lost_roots`: how many roots of sharded collections lose their description.
     ///
     /// # Errors
     /// As for [`NamespaceCore::publish`].
@@ -240,6 +239,7 @@ impl NamespaceCore {
         &self,
         members: Vec<GroupMember<'_, '_>>,
         acknowledge: Acknowledge,
+        lost_roots: u64,
     ) -> Result<Option<Lsn>> {
         let mut declares = false;
         for (lock, change) in &members {
@@ -248,10 +248,14 @@ impl NamespaceCore {
                 declares |= self.declares(lock, change)?;
             }
         }
+        self.note_lost_roots(lost_roots);
         let published = self.publish_members(members)?;
         if declares {
             self.read_declarations();
         }
+        // After a failure, too, which may leave the group written: handles look once too often at
+        // worst.
+        self.note_lost_roots(lost_roots);
         let lsn = published.map_err(|error| self.not_written(error))?;
         self.acknowledge(lsn, acknowledge)
     }

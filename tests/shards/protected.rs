@@ -12,9 +12,11 @@ use spikelet::policy::RecordExistsAction;
 use spikelet::shard::{ShardPolicy, TimeWidth, sharded_collections};
 use spikelet::storage::ManualClock;
 use spikelet::{
-    DEFAULT_NAMESPACE, Error, Expiration, Lsn, NamespaceConfig, Result, Set, ShardedCounter,
-    ShardedList, Store, TimeShards, Value, WritePolicy,
+    DEFAULT_NAMESPACE, Durability, Error, Expiration, Lsn, NamespaceConfig, Result, Set,
+    ShardedCounter, ShardedList, Store, TimeShards, Value, WritePolicy,
 };
+
+use crate::common::by_force;
 
 const SET: &str = "users";
 
@@ -437,4 +439,43 @@ fn a_truncation_by_time_takes_collections_whole_or_leaves_them() {
     sharded(&store, "bob").add(10).unwrap();
     set.truncate(None).unwrap();
     assert!(set.is_empty());
+}
+
+/// A sync takes long enough for another thread to see the record and to add to the collection.
+#[test]
+fn whoever_sees_a_replaced_root_adds_to_no_orphan_while_it_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = NamespaceConfig::new(DEFAULT_NAMESPACE).durability(Durability::Commit);
+    let store = Store::builder().path(dir.path()).namespace(config);
+    let store = store.open().unwrap();
+    let set = &store.set(SET).unwrap();
+    type Replace = fn(&Store, &Set, &str);
+    let ways: [Replace; 3] = [
+        |_, set, key| {
+            let policy = action(RecordExistsAction::Replace).override_shards(true);
+            set.put_with(&policy, key, [("name", "Alice")]).unwrap();
+        },
+        |_, set, key| {
+            set.delete_with(&by_force(), key).unwrap();
+        },
+        |store, set, key| {
+            let policy = by_force();
+            let namespace = store.namespace(DEFAULT_NAMESPACE).unwrap();
+            let deleted = namespace.write_together(|group| group.delete_with(&policy, set, key));
+            deleted.unwrap();
+        },
+    ];
+    for round in 0..10 {
+        for (way, replace) in ways.iter().enumerate() {
+            let key = &format!("alice {round} {way}");
+            let alice = sharded(&store, key);
+            std::thread::scope(|scope| {
+                scope.spawn(|| replace(&store, set, key));
+                let is_root = |record: &spikelet::Record| record.get("subkeys").is_some();
+                while set.get(key).unwrap().as_ref().is_some_and(is_root) {}
+                alice.add(10).unwrap();
+            });
+            assert_eq!(ids(&list(&store, key)), [Value::Int(10)], "{key}");
+        }
+    }
 }

@@ -141,11 +141,10 @@ impl Namespace {
                 checked.map_err(|_| conflict(ConflictCause::Changed))?;
             }
         }
-        let published = core.publish_group(locked, Acknowledge::Durable);
-        for (_, write) in writes {
-            core.note_lost_root(write.loses_shards);
-        }
-        published.map(drop)
+        let lost_roots = writes.iter().filter(|(_, write)| write.loses_shards);
+        let lost_roots = lost_roots.count() as u64;
+        core.publish_group(locked, Acknowledge::Durable, lost_roots)
+            .map(drop)
     }
 }
 

@@ -437,10 +437,8 @@ impl TransactionRun {
         if locked.is_empty() {
             return Ok(None);
         }
-        let published = self.core.publish_group(locked, acknowledge);
-        // After a failure, too, which may leave the group written: handles look once too often at
-        // worst.
-        (0..state.lost_roots).for_each(|_| self.core.note_lost_root(true));
+        let lost_roots = state.lost_roots;
+        let published = self.core.publish_group(locked, acknowledge, lost_roots);
         published.map_err(|error| match error {
             // Another writer has the record of a unique key.
             Error::KeyBusy { record, .. } => CommitFailure::Conflict(Conflict {
