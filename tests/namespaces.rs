@@ -3,13 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use spikelet::changes::{ChangeOptions, Start};
 use spikelet::expressions::{eq, int_bin, int_val};
-use spikelet::operations::{add, delete_all_bins, get_bin, put};
+use spikelet::operations::{add, delete_all_bins, get_bin, lists, put};
 use spikelet::policy::RecordExistsAction;
+use spikelet::record::BinName;
 use spikelet::storage::ManualClock;
-use spikelet::{Error, NamespaceConfig, Set, Store, Value, WritePolicy};
+use spikelet::{
+    Error, ListPolicy, NamespaceConfig, Operation, Set, Store, TransactionPolicy, Value,
+    WritePolicy,
+};
 
 #[test]
 fn the_default_namespace_stays_the_same_when_others_come() {
@@ -146,6 +151,145 @@ fn truncations_within_one_millisecond_remove_what_was_written_between_them() {
         store.namespace("test").unwrap().truncate(None).unwrap();
         assert!(!users.exists("alice").unwrap());
         assert!(!posts.exists(1).unwrap());
+    }
+}
+
+/// Truncates while a closure is under way.
+#[test]
+fn an_update_that_has_met_a_record_before_a_truncation_does_not_bring_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for bytes in [0, 5_000] {
+        let store = Store::open(dir.path()).unwrap();
+        let users = store.set("users").unwrap();
+        let others = store.set("others").unwrap();
+        let bins = || [("n", Value::from(1)), ("large", vec![1_u8; bytes].into())];
+        users.put("alice", bins()).unwrap();
+        others.put("bob", bins()).unwrap();
+        let increment = |set: &Set, key: &str| {
+            set.update(key, |bins| {
+                let found = bins.get("n").and_then(Value::as_i64);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| users.truncate(None).unwrap());
+                });
+                bins.insert(BinName::new("n")?, (found.unwrap_or(0) + 1).into());
+                Ok(found)
+            })
+        };
+        assert_eq!(increment(&users, "alice").unwrap(), Some(1));
+        assert_eq!(users.get("alice").unwrap(), None);
+        assert_eq!(increment(&others, "bob").unwrap(), Some(1));
+        let found = others.get("bob").unwrap().unwrap();
+        assert_eq!(found.get("n"), Some(2.into()));
+        // Nothing that the truncation takes.
+        assert_eq!(increment(&users, "carol").unwrap(), None);
+        assert!(users.exists("carol").unwrap());
+        drop((users, others, store));
+        let store = Store::open(dir.path()).unwrap();
+        assert_eq!(store.set("users").unwrap().len(), 1);
+        assert!(store.set("others").unwrap().exists("bob").unwrap());
+        store.set("users").unwrap().truncate(None).unwrap();
+    }
+}
+
+fn append(element: i64) -> Operation {
+    lists::append(&ListPolicy::default(), "elements", element)
+}
+
+fn elements_of(list: Option<Value>) -> Vec<i64> {
+    match list {
+        Some(Value::List(list)) => list.into_items().iter().filter_map(Value::as_i64).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Adds elements to two lists at once, beside truncations, by each kind of write. Whatever was
+/// acknowledged before a truncation is not there behind it.
+#[test]
+fn no_write_beside_a_truncation_brings_back_what_it_has_taken() {
+    type Add = fn(&Store, &Set, i64) -> spikelet::Result<()>;
+    let kinds: [(&str, Add); 4] = [
+        ("operations", |_, set, element| {
+            for key in ["one", "two"] {
+                set.operate(key, &[append(element)])?;
+            }
+            Ok(())
+        }),
+        ("update", |_, set, element| {
+            for key in ["one", "two"] {
+                set.update(key, |bins| {
+                    let mut elements = elements_of(bins.get("elements").cloned());
+                    elements.push(element);
+                    bins.insert(BinName::new("elements")?, elements.into());
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        }),
+        ("group", |store, set, element| {
+            let add = || vec![append(element)];
+            let namespace = store.namespace("test")?;
+            namespace
+                .write_together(|group| {
+                    group.operate(set, "one", add());
+                    group.operate(set, "two", add());
+                })
+                .map(drop)
+        }),
+        ("transaction", |store, set, element| {
+            let policy = TransactionPolicy::default()
+                .max_attempts(u32::MAX)
+                .total_timeout(None);
+            let namespace = store.namespace("test")?;
+            namespace.transaction_with(&policy, |transaction| {
+                let set = transaction.set(set.name())?;
+                for key in ["one", "two"] {
+                    set.operate(key, &[append(element)])?;
+                }
+                Ok(())
+            })
+        }),
+    ];
+    const WRITERS: i64 = 3;
+    for (kind, add) in kinds {
+        let store = Store::in_memory().unwrap();
+        let set = &store.set("lists").unwrap();
+        let ends = &AtomicBool::new(false);
+        let acknowledged = &[const { AtomicI64::new(0) }; WRITERS as usize];
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let store = &store;
+                scope.spawn(move || {
+                    for number in 1.. {
+                        if ends.load(Ordering::SeqCst) {
+                            break;
+                        }
+                        add(store, set, number * WRITERS + writer).unwrap();
+                        acknowledged[writer as usize].store(number, Ordering::SeqCst);
+                    }
+                });
+            }
+            let mut brought_back = None;
+            for _ in 0..300 {
+                let enough = acknowledged[0].load(Ordering::SeqCst) + 10;
+                while acknowledged[0].load(Ordering::SeqCst) < enough {
+                    std::thread::yield_now();
+                }
+                let before = acknowledged.each_ref().map(|it| it.load(Ordering::SeqCst));
+                set.truncate(None).unwrap();
+                for key in ["one", "two"] {
+                    let Some(found) = set.get(key).unwrap() else {
+                        continue;
+                    };
+                    for element in elements_of(found.get("elements")) {
+                        if element / WRITERS <= before[(element % WRITERS) as usize] {
+                            brought_back = brought_back.or(Some(element));
+                        }
+                    }
+                }
+            }
+            ends.store(true, Ordering::SeqCst);
+            assert_eq!(brought_back, None, "{kind}");
+        });
     }
 }
 

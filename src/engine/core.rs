@@ -31,6 +31,7 @@ use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 #[cfg(feature = "server")]
 use super::provisional::locks::ProvisionalLocks;
+use super::refusals::conflict;
 use super::relation_rules::RelationRules;
 use super::transaction::TransactionCounts;
 use super::transition_log::TransitionLog;
@@ -294,6 +295,8 @@ impl NamespaceCore {
             // record.
             self.clean_indexes(what);
             self.read_declarations();
+            // Any root may be among the records.
+            self.note_lost_roots(1);
         }
         removed
     }
@@ -460,6 +463,7 @@ impl NamespaceCore {
                 namespace: namespace.into(),
                 cause: WriteStop::FileSystemFull,
             },
+            spikelet_storage::Error::Conflict { cause, .. } => conflict(cause),
             other => other.into(),
         }
     }

@@ -60,7 +60,15 @@ impl NamespaceCore {
         writes: &[KnownWrite<'_>],
     ) -> Option<Result<Vec<OperateResult>>> {
         let is_direct = writes.iter().all(|write| write.is_direct(self));
-        is_direct.then(|| self.write_members(policy, writes, &mut Scratch::take()))
+        is_direct.then(|| {
+            loop {
+                match self.write_members(policy, writes, &mut Scratch::take()) {
+                    // A truncation has come between the look at the records and their change.
+                    Err(Error::Conflict { .. }) => {}
+                    done => return done,
+                }
+            }
+        })
     }
 
     fn write_members(
@@ -234,7 +242,8 @@ impl NamespaceCore {
     /// `lost_roots`: how many roots of sharded collections lose their description.
     ///
     /// # Errors
-    /// As for [`NamespaceCore::publish`].
+    /// As for [`NamespaceCore::publish`]; [`Error::Conflict`] if a truncation has begun since the
+    /// records were locked.
     pub(super) fn publish_group(
         &self,
         members: Vec<GroupMember<'_, '_>>,

@@ -19,6 +19,9 @@ impl Digest {
     /// The length of a digest in bytes.
     pub const LEN: usize = 20;
 
+    /// Names no record.
+    pub(crate) const NONE: Self = Self([0; Self::LEN]);
+
     /// A digest of the given bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 20]) -> Self {

@@ -395,6 +395,7 @@ impl Namespace {
         self.core.log.check_writable(SpacePurpose::Delete)?;
         let core = &self.core;
         let removal = core.removals.begin();
+        let truncation = core.log.begin_truncation();
         core.sets.truncate(
             what,
             || core.log.append_void().map(Lsn::get),
@@ -402,6 +403,7 @@ impl Namespace {
             |metadata| core.store_metadata(&metadata),
             || core.log.last_lsn(),
         )?;
+        drop(truncation);
         drop(removal);
         core.followers.published.wake();
         let removed = self.core.remove_all_truncated();

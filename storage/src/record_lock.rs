@@ -25,10 +25,11 @@ use crate::error::{Error, Result};
 use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::space::SpacePurpose;
+use crate::log::truncation::KnownTruncations;
 use crate::log::volume::HeldEntry;
 pub(crate) use group::AHEAD;
 pub use group::GroupMember;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
 /// A new version of a record.
@@ -125,17 +126,58 @@ pub struct RecordLock<'n> {
     pub(crate) seen: Option<IndexSlot>,
     /// Where in the partition that was, if it was noted: a hint.
     position: TablePosition,
-    held: bool,
-    /// Whether the lock outlives a change that is published.
-    keeps: bool,
+    hold: Hold,
     /// How many writers held the lock or waited for it when the owner came for it.
-    queued_behind: u32,
+    queued_behind: u16,
     /// How long the owner waits from here on, for space too.
     pub(crate) limit: WaitLimit,
-    /// A deletion is that of an expired record.
-    expires: bool,
     /// The record had an image, or none was needed, when it was locked.
     had_image: bool,
+    truncations: SeenTruncations,
+}
+
+/// Until when a record is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hold {
+    /// It is not locked any more, or was borrowed from the owner of its lock.
+    Released,
+    /// Until its change is published.
+    Change,
+    /// As above; the change is the deletion of an expired record.
+    Expiry,
+    /// Until the lock is dropped.
+    Kept,
+}
+
+impl Hold {
+    /// Whether the lock outlives a change that is published.
+    const fn is_kept(self) -> bool {
+        matches!(self, Self::Kept)
+    }
+}
+
+/// The truncations of which the owner of a lock knows, and, in the lowest bit, which is free,
+/// whether the record was there when the owner looked at it.
+#[derive(Clone, Debug)]
+struct SeenTruncations(Cell<u32>);
+
+impl SeenTruncations {
+    fn known(&self) -> KnownTruncations {
+        KnownTruncations(self.0.get() & !1)
+    }
+
+    fn has_shown_record(&self) -> bool {
+        self.0.get() & 1 != 0
+    }
+
+    #[inline]
+    fn show_record(&self) {
+        self.0.set(self.0.get() | 1);
+    }
+
+    fn learn(&self, known: KnownTruncations) {
+        self.0.set(known.0 | self.0.get() & 1);
+    }
 }
 
 // A lock is moved by value; up to this size no call is needed for that.
@@ -181,7 +223,11 @@ impl<'n> RecordLock<'n> {
             None => self.checked_entry(&slot)?,
         };
         let entry = self.core.current(entry)?;
-        Ok((!self.core.hides(&entry)).then_some(entry))
+        let is_there = !self.core.hides(&entry);
+        if is_there {
+            self.truncations.show_record();
+        }
+        Ok(is_there.then_some(entry))
     }
 
     /// The entry of the slot that was seen, if it was looked at since.
@@ -232,12 +278,12 @@ impl<'n> RecordLock<'n> {
     #[inline]
     pub fn apply(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         // Borrowed and not moved: a lock is large.
-        if !self.held {
+        if self.hold == Hold::Released {
             let rule = "one change by one lock: lock the record again";
             return Err(bad_option("lock", &self.digest, rule));
         }
         let applied = self.write(change);
-        if !matches!(applied, Ok(Some(_))) && !self.keeps {
+        if !matches!(applied, Ok(Some(_))) && !self.hold.is_kept() {
             self.unlock();
         }
         applied
@@ -253,7 +299,7 @@ impl<'n> RecordLock<'n> {
         change: &Change<'_>,
         done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
-        self.keeps = true;
+        self.hold = Hold::Kept;
         let applied = self.apply(change);
         done(matches!(applied, Ok(Some(_))));
         self.unlock();
@@ -278,7 +324,8 @@ impl<'n> RecordLock<'n> {
             Change::Delete(_) => {}
         }
         let entry = self.entry_of(change);
-        let appended = self.core.log.append(change.purpose(), entry)?;
+        let log = &self.core.log;
+        let appended = log.append_since(self.truncations.known(), change.purpose(), entry)?;
         self.publish(change, &appended);
         Ok(Some(appended.lsn))
     }
@@ -299,7 +346,7 @@ impl<'n> RecordLock<'n> {
 
     /// Deletes without waiting for durability: for the expiry pass.
     pub(crate) fn bury(mut self, now_ms: u64) -> Result<()> {
-        self.expires = true;
+        self.hold = Hold::Expiry;
         self.apply(&Change::Delete(now_ms)).map(drop)
     }
 
@@ -355,7 +402,10 @@ impl<'n> RecordLock<'n> {
                 let is_fed = self.core.sets.is_fed(set_id);
                 let deleted = is_fed.then(|| self.entry().ok().flatten()).flatten();
                 let key = deleted.and_then(|entry| entry.key());
-                let expired = if self.expires { FLAG_EXPIRED } else { 0 };
+                let expired = match self.hold {
+                    Hold::Expiry => FLAG_EXPIRED,
+                    _ => 0,
+                };
                 NewEntry::new(
                     EntryHeader {
                         kind: EntryKind::Tombstone,
@@ -457,10 +507,10 @@ impl<'n> RecordLock<'n> {
     /// Unlocks the record, unless the lock is to outlive the change. The partition is locked.
     #[inline(always)]
     fn release(&mut self, mut partition: PartitionGuard<'_>) {
-        let next = if self.keeps {
+        let next = if self.hold.is_kept() {
             None
         } else {
-            self.held = false;
+            self.hold = Hold::Released;
             partition.held().release(&self.digest)
         };
         self.core.hand_over(partition, next);
@@ -468,8 +518,8 @@ impl<'n> RecordLock<'n> {
 
     #[inline]
     fn unlock(&mut self) {
-        if self.held {
-            self.keeps = false;
+        if self.hold != Hold::Released {
+            self.hold = Hold::Change;
             let core = self.core;
             self.release(core.index.lock(&self.digest));
         }

@@ -285,6 +285,11 @@ impl Sets {
         self.any_truncated.load(Ordering::Relaxed) && self.is_hidden(set, lsn, last_update_ms)
     }
 
+    /// Whether a truncation of the namespace hides an entry.
+    pub(crate) fn hides_from_all(&self, lsn: Lsn, last_update_ms: u64) -> bool {
+        self.truncation.hides(lsn, last_update_ms)
+    }
+
     fn is_hidden(&self, set: u16, lsn: Lsn, last_update_ms: u64) -> bool {
         let of_set = self.states.get(usize::from(set));
         self.truncation.hides(lsn, last_update_ms)

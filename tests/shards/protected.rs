@@ -3,6 +3,7 @@
 //! orphans.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -439,6 +440,51 @@ fn a_truncation_by_time_takes_collections_whole_or_leaves_them() {
     sharded(&store, "bob").add(10).unwrap();
     set.truncate(None).unwrap();
     assert!(set.is_empty());
+}
+
+/// Whatever was acknowledged before a truncation is not there behind it, and no handle adds to a
+/// companion that no root leads to.
+#[test]
+fn adders_beside_truncations_bring_nothing_back_and_add_to_no_orphan() {
+    const ADDERS: i64 = 8;
+    let store = &Store::in_memory().unwrap();
+    let set = &store.set(SET).unwrap();
+    let alice = &sharded(store, "alice");
+    let ends = &AtomicBool::new(false);
+    let acknowledged = &[const { AtomicI64::new(0) }; ADDERS as usize];
+    std::thread::scope(|scope| {
+        for adder in 0..ADDERS {
+            scope.spawn(move || {
+                let alice = list(store, "alice");
+                for number in 1.. {
+                    if ends.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    alice.add(number * ADDERS + adder).unwrap();
+                    acknowledged[adder as usize].store(number, Ordering::SeqCst);
+                }
+            });
+        }
+        let now = || acknowledged.each_ref().map(|it| it.load(Ordering::SeqCst));
+        let mut wrong = None;
+        for _ in 0..200 {
+            let enough = now().iter().sum::<i64>() + 200;
+            while now().iter().sum::<i64>() < enough {
+                std::thread::yield_now();
+            }
+            let before = now();
+            set.truncate(None).unwrap();
+            let is_old = |id: &Value| {
+                let id = id.as_i64().unwrap();
+                id / ADDERS <= before[(id % ADDERS) as usize]
+            };
+            wrong = wrong.or_else(|| ids(alice).into_iter().find(is_old));
+            alice.shards().activate(4).unwrap();
+        }
+        ends.store(true, Ordering::SeqCst);
+        assert_eq!(wrong, None);
+    });
+    crate::common::assert_only_husks_are_left(set);
 }
 
 /// A sync takes long enough for another thread to see the record and to add to the collection.

@@ -440,6 +440,10 @@ impl TransactionRun {
         let lost_roots = state.lost_roots;
         let published = self.core.publish_group(locked, acknowledge, lost_roots);
         published.map_err(|error| match error {
+            // A truncation has come between.
+            Error::Conflict { cause, record, .. } => {
+                CommitFailure::Conflict(Conflict { cause, record })
+            }
             // Another writer has the record of a unique key.
             Error::KeyBusy { record, .. } => CommitFailure::Conflict(Conflict {
                 cause: ConflictCause::Locked,

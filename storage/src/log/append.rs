@@ -7,6 +7,7 @@ use crate::location::Location;
 use crate::log::Log;
 use crate::log::lane::{Assembled, LaneState, OpenBlock};
 use crate::log::space::SpacePurpose;
+use crate::log::truncation::KnownTruncations;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
@@ -15,12 +16,24 @@ impl Log {
     ///
     /// An error leaves nothing behind, except for [`Error::InDoubt`]: the entry that the device
     /// refused is there, and the namespace takes no more writes.
-    pub(crate) fn append(
+    pub(crate) fn append(&self, purpose: SpacePurpose, entry: NewEntry<'_>) -> Result<Appended> {
+        self.append_since(KnownTruncations::default(), purpose, entry)
+    }
+
+    /// Does as [`Log::append`] does. `known`: the truncations before the lock of the record that a
+    /// new version is of.
+    ///
+    /// # Errors
+    /// Also [`Error::Conflict`] if there was another one since.
+    #[inline]
+    pub(crate) fn append_since(
         &self,
+        known: KnownTruncations,
         purpose: SpacePurpose,
         mut entry: NewEntry<'_>,
     ) -> Result<Appended> {
         let mut assembled = Assembled::default();
+        assembled.known = known;
         entry.with_parts(|header, parts| assembled.push(header, parts, self.block_bytes()))?;
         let headers = std::slice::from_mut(&mut entry.header);
         let location = self.append_in_one(purpose, headers, &mut assembled)?;
@@ -188,6 +201,9 @@ impl Log {
     ) -> Result<Location> {
         let mut lane = self.lane_with_room(state, entries.bytes(), headers.len(), purpose)?;
         let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
+        if purpose == SpacePurpose::Write && !is_numbered {
+            self.truncations.check(entries.known, headers)?;
+        }
         // A write that fails after its number was drawn would leave a gap. One lock for all lanes
         // keeps the number for the next entry.
         let in_order = (self.writes_may_fail && !is_numbered).then(|| self.in_order.lock());

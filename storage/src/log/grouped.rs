@@ -13,6 +13,7 @@ use crate::log::block::{BlockId, ENTRIES_AT};
 use crate::log::directory::directory_bytes;
 use crate::log::lane::{Assembled, FILLER_BYTES_MIN};
 use crate::log::space::SpacePurpose;
+use crate::log::truncation::KnownTruncations;
 use crate::sync::atomic::Ordering;
 use std::cell::Cell;
 
@@ -107,7 +108,15 @@ impl Log {
     /// Appends the entries of a group, of which there is at least one.
     ///
     /// An error leaves nothing that counts, except as for [`Log::append`].
-    pub(crate) fn append_group(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
+    ///
+    /// `known`: the truncations before the first record was locked, as for [`Log::append_since`].
+    pub(crate) fn append_group(
+        &self,
+        known: KnownTruncations,
+        purpose: SpacePurpose,
+        group: &mut EntryGroup,
+    ) -> Result<()> {
+        group.last.entries.known = known;
         if group.full.is_empty() {
             let only = &mut group.last;
             only.first = self.append_in_one(purpose, &mut only.headers, &mut only.entries)?;
@@ -123,6 +132,10 @@ impl Log {
     fn append_in_many(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
         let mut state = self.lane(purpose)?;
+        if purpose == SpacePurpose::Write {
+            let last = &group.last;
+            self.truncations.check(last.entries.known, &last.headers)?;
+        }
         let mut blocks = self.take_backed(purpose, pieces().count())?;
         // Behind the lane's lock, as where an entry gets its number alone. A sync gives `in_order`
         // back before it takes a lane.

@@ -22,6 +22,7 @@ use crate::log::space::SpacePurpose;
 use crate::log::staging::{
     BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, NamespaceStaging, PAGE_BYTES, Tenancy,
 };
+use crate::log::truncation::KnownTruncations;
 use crate::log::volume::Volume;
 use crate::stats::Traffic;
 
@@ -49,6 +50,8 @@ pub(crate) struct Assembled {
     used: usize,
     /// Bytes of headers and bodies, without padding.
     requested_bytes: u64,
+    /// For new versions: the truncations before their records were locked.
+    pub(super) known: KnownTruncations,
 }
 
 thread_local! {
@@ -66,6 +69,7 @@ impl Default for Assembled {
             words: ASSEMBLED.take(),
             used: 0,
             requested_bytes: 0,
+            known: KnownTruncations::default(),
         }
     }
 }

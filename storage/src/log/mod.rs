@@ -4,7 +4,8 @@
 //! Read `entry.rs`, `block.rs`, `directory.rs` (the bytes on a device), `staging.rs`, `lane.rs`
 //! (how it gets there), `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened,
 //! closed and given back), `syncer.rs`, `sync_devices.rs` (syncs, and what the devices' headers say
-//! of them), in this order. `grouped.rs` appends entries that count together.
+//! of them), in this order. `grouped.rs` appends entries that count together; `truncation.rs` keeps
+//! a truncation and the versions of records apart.
 
 mod append;
 pub(crate) mod block;
@@ -19,6 +20,7 @@ pub(crate) mod space;
 pub(crate) mod staging;
 mod sync_devices;
 pub(crate) mod syncer;
+pub(crate) mod truncation;
 pub(crate) mod volume;
 
 use crate::device::{BLOCK_BYTES, DeviceReach, DeviceResult, DeviceState, STAGING_LANES_MAX};
@@ -33,6 +35,7 @@ use crate::log::lane::{LaneState, OpenBlock};
 use crate::log::space::{Space, SpacePurpose, lanes_for};
 use crate::log::staging::NamespaceStaging;
 use crate::log::syncer::Syncer;
+use crate::log::truncation::{TruncationUnderWay, Truncations};
 use crate::log::volume::{HeldEntry, Volume, prefetch_body};
 use crate::stats::Traffic;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -84,6 +87,7 @@ pub(crate) struct Log {
     /// The lanes of writers, and last the one of defragmentation.
     lanes: Vec<CachePadded<Mutex<LaneState>>>,
     next_lsn: CachePadded<AtomicU64>,
+    truncations: Truncations,
     /// Rises with every block that is opened or freed.
     block_sequence: AtomicU64,
     /// Held while the entries of a group larger than a block get numbers and blocks, and, where
@@ -137,6 +141,7 @@ impl Log {
             staging,
             images: Arc::new(Images::new(image_bytes_max)),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
+            truncations: Truncations::default(),
             block_sequence: AtomicU64::new(1),
             in_order: Mutex::default(),
             writes_may_fail,
@@ -206,6 +211,16 @@ impl Log {
 
     pub(crate) fn space(&self) -> &Space {
         &self.space
+    }
+
+    pub(crate) fn truncations(&self) -> &Truncations {
+        &self.truncations
+    }
+
+    /// Begins a truncation: see [`Truncations::begin`].
+    pub(crate) fn begin_truncation(&self) -> TruncationUnderWay<'_> {
+        let pass_lanes = || self.lanes.iter().for_each(|lane| drop(lane.lock()));
+        self.truncations.begin(pass_lanes)
     }
 
     pub(crate) fn syncer(&self) -> &Syncer {

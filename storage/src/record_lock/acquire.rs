@@ -1,6 +1,6 @@
 //! Locking a record, and looking it up.
 
-use super::{RecordLock, WaitLimit};
+use super::{Hold, RecordLock, SeenTruncations, WaitLimit};
 use crate::attempt::{self, Patience};
 use crate::core::{Core, CoreCounters};
 use crate::digest::Digest;
@@ -12,7 +12,7 @@ use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::location::Location;
 use crate::lock::{Acquire, Handover, Waiter};
 use crate::log::volume::HeldEntry;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
 /// The index's slot for a digest before the lock was asked for: its memory is fetched while no
@@ -146,7 +146,7 @@ impl<'n> RecordLock<'n> {
             }
         }
         let mut lock = Self::granted_anew(core, digest, guard, partition);
-        lock.queued_behind = queued_behind as u32;
+        lock.queued_behind = queued_behind.try_into().unwrap_or(u16::MAX);
         Ok(lock)
     }
 
@@ -162,7 +162,9 @@ impl<'n> RecordLock<'n> {
             return None;
         }
         let mut lock = Self::granted_anew(core, digest, guard, partition);
-        lock.held = is_free;
+        if !is_free {
+            lock.hold = Hold::Released;
+        }
         Some(lock)
     }
 
@@ -227,13 +229,12 @@ impl<'n> RecordLock<'n> {
             guard,
             seen,
             position,
-            held: true,
-            keeps: false,
-            expires: false,
+            hold: Hold::Change,
             queued_behind: 0,
             limit,
             entry,
             had_image,
+            truncations: SeenTruncations(Cell::new(core.log.truncations().known().0)),
         }
     }
 }

@@ -44,7 +44,8 @@ impl RecordLock<'_> {
             return Ok(None);
         };
         let log = &self.core.log;
-        let appended = log.append(SpacePurpose::Write, edit.entry())?;
+        let known = self.truncations.known();
+        let appended = log.append_since(known, SpacePurpose::Write, edit.entry())?;
         self.publish_delta(version, &edit, &appended);
         Ok(Some(appended.lsn))
     }

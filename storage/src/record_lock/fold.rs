@@ -1,6 +1,6 @@
 //! Writing a record with a chain of deltas whole.
 
-use super::RecordLock;
+use super::{Hold, RecordLock};
 use crate::core::Core;
 use crate::entry::{EntryHeader, EntryKind, Lsn, NewEntry};
 use crate::epoch;
@@ -76,12 +76,13 @@ impl RecordLock<'_> {
         let whole = NewEntry::new(header, None, entry.body());
         let appended = core.log.append(SpacePurpose::Fold, whole)?;
         let mut partition = core.index.lock(&self.digest);
-        let may_replace = self.held || partition.held().is_resting(&self.digest);
+        let is_held = self.hold != Hold::Released;
+        let may_replace = is_held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {
             core.is_of(slot, &self.digest, &self.guard)
         });
         // The owner of a borrowed record may have edited it in between: that adds to its size.
-        let at = at.filter(|at| may_replace && (self.held || partition.get(*at) == seen));
+        let at = at.filter(|at| may_replace && (is_held || partition.get(*at) == seen));
         let old = at.map(|at| {
             let old = partition.get(at);
             let whole = IndexSlot {

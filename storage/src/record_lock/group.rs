@@ -2,7 +2,7 @@
 
 use super::delta::EditedRecord;
 use super::space_wait::SpaceWait;
-use super::{Change, RecordLock};
+use super::{Change, Hold, RecordLock};
 use crate::core::Core;
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
@@ -58,7 +58,9 @@ impl Core {
                     };
                     // Else each member loses its lock as it appears: a writer that has seen one of
                     // them finds the ones still to appear locked.
-                    lock.keeps = done.is_some();
+                    if done.is_some() {
+                        lock.hold = Hold::Kept;
+                    }
                     lsn = Some(entry.lsn);
                     match (change, edit) {
                         (Change::Put(version), Some((_, edit))) => {
@@ -103,6 +105,11 @@ impl Core {
                     // meanwhile.
                     *group = AppendedGroup::default();
                 }
+                Err(truncated @ Error::Conflict { .. }) => {
+                    // A repetition then meets the end of the truncation.
+                    self.log.truncations().wait();
+                    return Err(truncated);
+                }
                 appended => return appended,
             }
         }
@@ -146,6 +153,8 @@ impl Core {
         if entries.is_empty() {
             return Ok(());
         }
-        self.log.append_group(purpose, entries)
+        let known = members.iter().map(|(lock, _)| lock.truncations.known());
+        let known = known.min().unwrap_or_default();
+        self.log.append_group(known, purpose, entries)
     }
 }

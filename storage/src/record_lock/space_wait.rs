@@ -1,6 +1,6 @@
-//! Waiting for space with records locked.
+//! Waiting for space with records locked, and for a truncation.
 
-use super::{Change, RecordLock};
+use super::{Change, NewVersion, RecordLock};
 use crate::attempt::{self, Patience};
 use crate::core::{Core, CoreCounters};
 use crate::entry::Lsn;
@@ -54,30 +54,74 @@ impl SpaceWait {
 }
 
 impl RecordLock<'_> {
-    /// Writes a change, and waits for space where it needs any.
+    /// Writes a change, and waits for space where it needs any, or for a truncation.
     /// `None`: there is nothing to delete.
     #[inline]
     pub(super) fn write(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         match self.try_write(change) {
             Ok(lsn) => Ok(lsn),
-            Err(full @ Error::StopWrites { .. }) => self.write_with_patience(change, full),
-            Err(error) => Err(error),
+            Err(refused) => self.write_again(change, refused),
         }
     }
 
-    /// Writes a change as soon as there is space. `full`: what the first attempt met.
+    /// Writes a change as soon as it can be. `refused`: what the first attempt met.
     #[cold]
-    fn write_with_patience(&mut self, change: &Change<'_>, mut full: Error) -> Result<Option<Lsn>> {
+    fn write_again(&mut self, change: &Change<'_>, mut refused: Error) -> Result<Option<Lsn>> {
         let core = self.core;
         let mut patience = SpaceWait::default();
-        while patience.wait(core, &mut [&mut *self], 1) {
-            match self.try_write(change) {
+        loop {
+            match &refused {
                 // Another writer may take the space that this one has waited for.
-                Err(again @ Error::StopWrites { .. }) => full = again,
-                result => return result,
+                Error::StopWrites { .. } if patience.wait(core, &mut [&mut *self], 1) => {}
+                Error::Conflict { .. } => {
+                    if let Some(lsn) = self.meet_truncation(change) {
+                        return Ok(Some(lsn));
+                    }
+                }
+                _ => return Err(refused),
+            }
+            match self.try_write(change) {
+                Err(again) => refused = again,
+                done => return done,
             }
         }
-        Err(full)
+    }
+
+    /// Decides about a change that a truncation has come before, once that has ended. Returns a
+    /// number if the owner of the lock has seen the record before the truncation, which takes the
+    /// new version, too: it is as if the write had come before it. The number stands for both.
+    fn meet_truncation(&mut self, change: &Change<'_>) -> Option<Lsn> {
+        let log = &self.core.log;
+        log.truncations().wait();
+        self.truncations.learn(log.truncations().known());
+        match change {
+            Change::Put(version) if self.truncations.has_shown_record() && self.took(version) => {}
+            _ => return None,
+        }
+        if !self.hold.is_kept() {
+            self.unlock();
+        }
+        Some(Lsn(log.last_lsn()))
+    }
+
+    /// Whether truncations have taken the version that the owner of the lock has seen, and would
+    /// have taken this one with it.
+    fn took(&self, version: &NewVersion<'_>) -> bool {
+        let sets = &self.core.sets;
+        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
+            // Removed while the owner waited for space.
+            return sets.hides(version.set_id, Lsn(0), version.last_update_ms);
+        };
+        let Some(entry) = self.core.log.entry(seen.location, &self.guard) else {
+            return false;
+        };
+        let view = entry.view();
+        let last_update_ms = version.last_update_ms.max(view.last_update_ms());
+        if version.set_id == seen.set_id {
+            sets.hides(version.set_id, view.lsn(), last_update_ms)
+        } else {
+            sets.hides_from_all(view.lsn(), last_update_ms)
+        }
     }
 }
 

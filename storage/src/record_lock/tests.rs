@@ -46,9 +46,9 @@ fn an_edit_behind_a_truncation_of_what_it_edits_is_there_and_stays() {
     edited[2_000..2_004].fill(2);
     let (version, mut locked) = (version(&edited, 2), lock());
     let edit = locked.edited(&version).unwrap();
-    namespace.truncate(Truncate::Namespace, None).unwrap();
     let log = &namespace.core.log;
     let appended = log.append(SpacePurpose::Write, edit.entry()).unwrap();
+    namespace.truncate(Truncate::Namespace, Some(2)).unwrap();
     locked.publish_delta(&version, &edit, &appended);
     drop(locked);
     assert!(payload(&namespace).as_ref() == Some(&edited));
@@ -66,18 +66,18 @@ fn an_edit_behind_a_truncation_that_buries_what_it_edits_is_no_tombstone() {
     let lock = || namespace.lock(&DIGEST, None).unwrap();
     lock().put(&version(b"of no set", 1)).unwrap();
     lock().delete(1).unwrap();
-    let in_set = |payload| NewVersion {
+    let in_set = |payload, last_update_ms| NewVersion {
         set_id,
-        ..version(payload, 2)
+        ..version(payload, last_update_ms)
     };
-    lock().put(&in_set(&[1; 4_000])).unwrap();
+    lock().put(&in_set(&[1; 4_000], 2)).unwrap();
     let mut edited = vec![1; 4_000];
     edited[2_000..2_004].fill(2);
-    let (version, mut locked) = (in_set(&edited), lock());
+    let (version, mut locked) = (in_set(&edited, 3), lock());
     let edit = locked.edited(&version).unwrap();
-    namespace.truncate(Truncate::Set(set_id), None).unwrap();
     let log = &namespace.core.log;
     let appended = log.append(SpacePurpose::Write, edit.entry()).unwrap();
+    namespace.truncate(Truncate::Set(set_id), Some(3)).unwrap();
     locked.publish_delta(&version, &edit, &appended);
     drop(locked);
     assert_eq!(namespace.stats().records, 1);
@@ -102,6 +102,60 @@ fn a_version_with_an_earlier_time_than_the_one_before_has_its_time_for_a_truncat
     assert_eq!(payload(&namespace), Some(b"later".to_vec()));
     drop(namespace);
     let namespace = open(dir.path());
+    assert_eq!(payload(&namespace), Some(b"later".to_vec()));
+}
+
+#[test]
+fn a_version_made_of_a_truncated_one_goes_with_it_and_a_later_one_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = open(dir.path());
+    let lock = || namespace.lock(&DIGEST, None).unwrap();
+    let truncate = |before_ms| namespace.truncate(Truncate::Namespace, before_ms);
+    for size in [10, 4_000] {
+        lock().put(&version(&vec![1; size], 1)).unwrap();
+        let (edited, mut seen) = (vec![2; size], lock());
+        assert!(seen.entry().unwrap().is_some());
+        truncate(None).unwrap();
+        let before = namespace.last_lsn();
+        let put = seen.apply(&Change::Put(version(&edited, 2))).unwrap();
+        assert_eq!(put, Some(before));
+        assert_eq!(payload(&namespace), None);
+        // The lock is free again.
+        let late = lock();
+        truncate(None).unwrap();
+        // Its owner looks behind the truncation.
+        assert!(late.entry().unwrap().is_none());
+        late.put(&version(&edited, 2)).unwrap();
+        assert_eq!(payload(&namespace).as_ref(), Some(&edited));
+        let seen = lock();
+        assert!(seen.entry().unwrap().is_some());
+        // With a time it leaves what is updated later.
+        truncate(Some(3)).unwrap();
+        assert_eq!(payload(&namespace), None);
+        seen.put(&version(&edited, 3)).unwrap();
+        assert_eq!(payload(&namespace).as_ref(), Some(&edited));
+    }
+}
+
+#[test]
+fn a_group_beside_a_truncation_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = open(dir.path());
+    for size in [10, 100 << 10] {
+        let others = [1, 2].map(|record| Digest::new([record; Digest::LEN]));
+        let payload = vec![1; size];
+        let changes = others.map(|digest| {
+            let lock = namespace.lock(&digest, None).unwrap();
+            (lock, Change::Put(version(&payload, 1)))
+        });
+        namespace.truncate(Truncate::Namespace, None).unwrap();
+        let refused = namespace.commit_group(changes.into());
+        assert!(matches!(refused, Err(Error::Conflict { .. })));
+        assert_eq!(namespace.stats().records, 0);
+    }
+    let lock = namespace.lock(&DIGEST, None).unwrap();
+    let change = Change::Put(version(b"later", 1));
+    namespace.commit_group(vec![(lock, change)]).unwrap();
     assert_eq!(payload(&namespace), Some(b"later".to_vec()));
 }
 

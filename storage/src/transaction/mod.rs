@@ -158,7 +158,7 @@ impl Namespace {
             let digest = reads.first().map(|read| read.digest);
             let digest = digest.or(writes.first().map(|write| write.seen.digest));
             return Err(conflict(
-                digest.unwrap_or(NO_DIGEST),
+                digest.unwrap_or(Digest::NONE),
                 ConflictCause::Expired,
             ));
         }
@@ -177,7 +177,7 @@ impl Namespace {
         digests: &[Digest],
         timeout: Option<Duration>,
     ) -> std::result::Result<Vec<GroupMember<'n, 'c>>, (Digest, Error)> {
-        check_order(digests.iter()).map_err(|error| (NO_DIGEST, error))?;
+        check_order(digests.iter()).map_err(|error| (Digest::NONE, error))?;
         let mut limit = timeout.map_or(WaitLimit::Never, WaitLimit::after);
         let mut locked: Vec<GroupMember<'n, 'c>> = Vec::with_capacity(digests.len());
         for ahead in digests.chunks(AHEAD) {
@@ -197,9 +197,6 @@ impl Namespace {
         Ok(locked)
     }
 }
-
-/// Names no record.
-const NO_DIGEST: Digest = Digest::new([0; Digest::LEN]);
 
 /// Locks one more record. `others`, which are locked already, may be moved while this one is waited
 /// for.

@@ -44,10 +44,12 @@ fn commit(namespace: &Namespace, reads: &[SeenRecord], writes: &[(SeenRecord, u8
         .collect();
     changes.sort_by_key(|change| change.seen.digest);
     match namespace.lock_unchanged(reads, &changes, 0, None) {
-        Ok(locked) => {
-            namespace.apply_group(locked).unwrap();
-            true
-        }
+        Ok(locked) => match namespace.apply_group(locked) {
+            Ok(_) => true,
+            // A truncation has begun since.
+            Err(Error::Conflict { .. }) => false,
+            Err(error) => panic!("{error}"),
+        },
         Err(Error::Conflict { .. }) => false,
         Err(error) => panic!("{error}"),
     }
@@ -152,14 +154,17 @@ fn absences() {
     assert!(!commit(&namespace, &[], &[(zero, 1)]), "written");
 }
 
-/// A truncation takes all of a group or nothing of it.
+/// A truncation takes all of a group or nothing of it, and what a group was made of does not come
+/// back.
 fn truncations() {
     let namespace = open();
+    add_to_all(&namespace, &[0, 1]);
     let writer = spawn(&namespace, |namespace| add_to_all(namespace, &[0, 1]));
     namespace.truncate(Truncate::Namespace, None).unwrap();
     join([writer]);
     let [one, other] = [0, 1].map(|record| look(&namespace, record).1);
     assert_eq!(one, other, "half a group was truncated");
+    assert!(one < 2, "a truncated version is back");
 }
 
 type Scenario = (&'static str, usize, fn());
