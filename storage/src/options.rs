@@ -239,7 +239,7 @@ impl fmt::Debug for OpeningProgress {
 /// The reports of a namespace to the program above it. The calls must be short, and must not use
 /// the namespace.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// The time of this record is over. It is locked, and removed next. `set_name` returns the name
+    /// This record was removed, since its time is over. It is still locked. `set_name` returns the name
     /// of its set.
     fn expires(&self, entry: &EntryView<'_>, set_name: &dyn Fn() -> String);
 

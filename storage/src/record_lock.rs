@@ -143,16 +143,16 @@ enum Hold {
     Released,
     /// Until its change is published.
     Change,
-    /// As above; the change is the deletion of an expired record.
-    Expiry,
     /// Until the lock is dropped.
     Kept,
+    /// As above; the change is the deletion of an expired record.
+    Expiry,
 }
 
 impl Hold {
     /// Whether the lock outlives a change that is published.
     const fn is_kept(self) -> bool {
-        matches!(self, Self::Kept)
+        matches!(self, Self::Kept | Self::Expiry)
     }
 }
 
@@ -344,10 +344,16 @@ impl<'n> RecordLock<'n> {
         Ok(lsn)
     }
 
-    /// Deletes without waiting for durability: for the expiry pass.
-    pub(crate) fn bury(mut self, now_ms: u64) -> Result<()> {
+    /// Deletes without waiting for durability: for the expiry pass. Then shows the record, unless it
+    /// is damaged, to `done`, before it is unlocked.
+    pub(crate) fn bury(mut self, now_ms: u64, done: impl FnOnce(&EntryView<'_>)) -> Result<()> {
         self.hold = Hold::Expiry;
-        self.apply(&Change::Delete(now_ms)).map(drop)
+        let can_be_shown = matches!(self.entry(), Ok(Some(_)));
+        self.apply(&Change::Delete(now_ms))?;
+        if let Some(entry) = self.kept_entry().filter(|_| can_be_shown) {
+            done(&entry);
+        }
+        Ok(())
     }
 
     /// The void-time of a live record, in seconds since 2010; 0 = never.

@@ -7,9 +7,13 @@ use common::{
     Chance, delete, devices, digest, get, get_or_damaged, options, payload, payload_of, put,
     simulated, simulated_unstaged, version,
 };
-use spikelet_storage::{Change, Durability, Error, Namespace, Options, SimulatedDevice, Truncate};
+use spikelet_storage::{
+    Change, Digest, Durability, EntryView, Error, Namespace, NewVersion, Observer, Options,
+    SimulatedDevice, Truncate,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOCKS: u64 = 9;
 
@@ -529,4 +533,42 @@ fn a_write_whose_sync_finds_no_room_is_in_doubt_and_the_next_are_refused() {
     let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
     assert_eq!(get(&namespace, &digest(1)).unwrap().unwrap(), b"in doubt");
     assert_eq!(get(&namespace, &digest(2)).unwrap().unwrap(), b"goes on");
+}
+
+/// Counts the records that were shown as expired.
+#[derive(Debug, Default)]
+struct ShownExpired(AtomicU64);
+
+impl Observer for ShownExpired {
+    fn expires(&self, _: &EntryView<'_>, _: &dyn Fn() -> String) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn contends(&self, _: &Digest, _: bool) {}
+
+    fn notes(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn restore(&self, _: &[u8]) {}
+}
+
+#[test]
+fn an_expired_record_whose_tombstone_fails_was_not_shown_as_removed() {
+    let origin = simulated_unstaged(1, BLOCKS);
+    let observer = Arc::new(ShownExpired::default());
+    let mut options = options(devices(&origin), BLOCKS);
+    options.observer = Some(Arc::clone(&observer) as Arc<dyn Observer>);
+    let (namespace, _) = Namespace::open(options).unwrap();
+    let expiring = NewVersion {
+        void_time: 1,
+        ..version(b"expires")
+    };
+    let lock = namespace.lock(&digest(1), None).unwrap();
+    lock.put(&expiring).unwrap();
+    origin[0].fail_write(1);
+    namespace.maintain().unwrap_err();
+    assert_eq!(observer.0.load(Ordering::SeqCst), 0);
+    assert_eq!(namespace.maintain().unwrap().expired, 1);
+    assert_eq!(observer.0.load(Ordering::SeqCst), 1);
 }

@@ -133,15 +133,13 @@ impl Core {
                     continue;
                 };
                 if lock.void_time().is_some_and(over) {
-                    // A record that is damaged has nothing to be shown.
-                    if let Some(observer) = &self.options.observer
-                        && let Ok(Some(entry)) = lock.entry()
-                    {
-                        let set = entry.set_id();
-                        let set_name = || self.sets.name_of(set).unwrap_or_default();
-                        observer.expires(&entry, &set_name);
-                    }
-                    lock.bury(now_ms)?;
+                    lock.bury(now_ms, |entry| {
+                        if let Some(observer) = &self.options.observer {
+                            let set = entry.set_id();
+                            let set_name = || self.sets.name_of(set).unwrap_or_default();
+                            observer.expires(entry, &set_name);
+                        }
+                    })?;
                     CoreCounters::add(&self.counters.expired, 1);
                     expired += 1;
                 }

@@ -4,7 +4,7 @@ use super::{Change, NewVersion, RecordLock};
 use crate::entry::{
     Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry, prefix_bytes,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::image::delta::{BodySplice, diff, edit, encode};
 use crate::image::{ChainPart, ImageContent, Images};
 use crate::index::{IndexSlot, SIZE_UNITS_MAX};
@@ -46,17 +46,21 @@ impl RecordLock<'_> {
         let log = &self.core.log;
         let known = self.truncations.known();
         let appended = log.append_since(known, SpacePurpose::Write, edit.entry())?;
-        self.publish_delta(version, &edit, &appended);
+        self.publish_delta(version, &edit, &appended)?;
         Ok(Some(appended.lsn))
     }
 
     /// Makes an appended delta the newest of the record's chain, and unlocks the record.
+    ///
+    /// # Errors
+    /// [`Error::InDoubt`] beside a truncation, which has taken the version before and not this one,
+    /// if this one cannot be written whole.
     pub(super) fn publish_delta(
         &mut self,
         version: &NewVersion<'_>,
         edit: &EditedRecord,
         appended: &Appended,
-    ) {
+    ) -> Result<()> {
         let core = self.core;
         let header = EntryHeader {
             lsn: appended.lsn,
@@ -97,7 +101,7 @@ impl RecordLock<'_> {
         let Some((old, slot)) = old else {
             // A truncation came between: it is as if the write had come before it.
             core.log.release(appended.location, appended.units);
-            return;
+            return Ok(());
         };
         core.sets.count(slot.set_id, 0, i64::from(appended.units));
         if let Some(number) = Images::number_of(old.location)
@@ -105,6 +109,7 @@ impl RecordLock<'_> {
         {
             core.log.images().remove(number, &self.guard);
         }
+        Ok(())
     }
 
     /// Publishes an appended delta of a version that a truncation has taken since, with a lower
@@ -116,7 +121,7 @@ impl RecordLock<'_> {
         version: &NewVersion<'_>,
         header: &EntryHeader,
         appended: &Appended,
-    ) {
+    ) -> Result<()> {
         let log = &self.core.log;
         let header = EntryHeader {
             kind: EntryKind::Record,
@@ -128,9 +133,15 @@ impl RecordLock<'_> {
         let whole = synced.and_then(|()| log.append(SpacePurpose::Fold, whole));
         log.release(appended.location, appended.units);
         match whole {
-            Ok(whole) => self.publish(&Change::Put(*version), &whole),
-            // It is as if the write had come before the truncation.
-            Err(_) => self.release(self.core.index.lock(&self.digest)),
+            Ok(whole) => {
+                self.publish(&Change::Put(*version), &whole);
+                Ok(())
+            }
+            Err(error) => {
+                self.release(self.core.index.lock(&self.digest));
+                let reason = error.to_string();
+                Err(Error::InDoubt { reason })
+            }
         }
     }
 

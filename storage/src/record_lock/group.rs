@@ -38,7 +38,7 @@ impl Core {
         done: Option<impl FnOnce(bool)>,
     ) -> Result<Option<Lsn>> {
         let mut group = AppendedGroup::default();
-        let appended = self.append_patiently(&mut members, &mut group);
+        let mut appended = self.append_patiently(&mut members, &mut group);
         let mut lsn = None;
         if appended.is_ok() {
             let mut edits = group.edits.iter().peekable();
@@ -64,7 +64,8 @@ impl Core {
                     lsn = Some(entry.lsn);
                     match (change, edit) {
                         (Change::Put(version), Some((_, edit))) => {
-                            lock.publish_delta(version, edit, &entry);
+                            let published = lock.publish_delta(version, edit, &entry);
+                            appended = appended.and(published);
                         }
                         (change, _) => lock.publish(change, &entry),
                     }

@@ -49,13 +49,40 @@ fn an_edit_behind_a_truncation_of_what_it_edits_is_there_and_stays() {
     let log = &namespace.core.log;
     let appended = log.append(SpacePurpose::Write, edit.entry()).unwrap();
     namespace.truncate(Truncate::Namespace, Some(2)).unwrap();
-    locked.publish_delta(&version, &edit, &appended);
+    locked.publish_delta(&version, &edit, &appended).unwrap();
     drop(locked);
     assert!(payload(&namespace).as_ref() == Some(&edited));
     assert_eq!(namespace.stats().records, 1);
     drop(namespace);
     let namespace = open(dir.path());
     assert!(payload(&namespace) == Some(edited));
+}
+
+/// The truncation leaves the edit, which is newer, and takes the version before.
+#[cfg(feature = "simulated")]
+#[test]
+fn an_edit_that_cannot_be_written_whole_beside_a_truncation_is_in_doubt() {
+    let header = crate::device::header_of_small(32);
+    let device = std::sync::Arc::new(crate::device::SimulatedDevice::new(&header).unwrap());
+    let options = Options {
+        background: false,
+        ..Options::new("test", Storage::Devices(vec![device.clone() as _]))
+    };
+    let namespace = Namespace::open(options).unwrap().0;
+    let lock = || namespace.lock(&DIGEST, None).unwrap();
+    lock().put(&version(&[1; 4_000], 1)).unwrap();
+    let mut edited = vec![1; 4_000];
+    edited[2_000..2_004].fill(2);
+    let (version, mut locked) = (version(&edited, 2), lock());
+    let edit = locked.edited(&version).unwrap();
+    let log = &namespace.core.log;
+    let appended = log.append(SpacePurpose::Write, edit.entry()).unwrap();
+    namespace.truncate(Truncate::Namespace, Some(2)).unwrap();
+    device.fail_sync(1, 0);
+    let published = locked.publish_delta(&version, &edit, &appended);
+    assert!(matches!(published, Err(Error::InDoubt { .. })));
+    drop(locked);
+    assert!(payload(&namespace).is_none());
 }
 
 #[test]
@@ -78,7 +105,7 @@ fn an_edit_behind_a_truncation_that_buries_what_it_edits_is_no_tombstone() {
     let log = &namespace.core.log;
     let appended = log.append(SpacePurpose::Write, edit.entry()).unwrap();
     namespace.truncate(Truncate::Set(set_id), Some(3)).unwrap();
-    locked.publish_delta(&version, &edit, &appended);
+    locked.publish_delta(&version, &edit, &appended).unwrap();
     drop(locked);
     assert_eq!(namespace.stats().records, 1);
     assert!(lock().entry().unwrap().is_some());
