@@ -479,6 +479,10 @@ impl RecordSet for Set {
         Some(self.record_bytes_max())
     }
 
+    fn check_deletes(&self, _: &WritePolicy) -> Result<()> {
+        self.check_takes_deletes()
+    }
+
     fn lost_roots(&self) -> u64 {
         self.lost_root_count()
     }
@@ -529,6 +533,10 @@ impl RecordSet for TransactionSet<'_> {
 
     fn max_record_bytes(&self) -> Option<u64> {
         Some(self.outside().record_bytes_max())
+    }
+
+    fn check_deletes(&self, _: &WritePolicy) -> Result<()> {
+        self.check_takes_deletes()
     }
 
     fn lost_roots(&self) -> u64 {

@@ -396,6 +396,11 @@ impl Set {
         })
     }
 
+    /// Refuses where the store refuses every delete.
+    pub(crate) fn check_takes_deletes(&self) -> Result<()> {
+        Ok(self.core.namespace.storage.check_deletes()?)
+    }
+
     /// How many roots of sharded collections have lost the description of their shards since the
     /// store was opened.
     pub(crate) fn lost_root_count(&self) -> u64 {

@@ -186,7 +186,15 @@ impl<R: RecordSet> Handle<R> {
             patience: PATIENCE,
             answer: None,
         };
-        let survey = |refused| self.run(Survey::<Bin>::new(refused, element.cloned(), token()));
+        let survey = |refused: Option<Rejection>| {
+            let survey = Survey::<Bin>::new(refused, element.cloned(), token());
+            match self.run(survey.clone()) {
+                Err(_) if self.records.check_deletes(self.executor.policy()).is_err() => {
+                    self.run(survey.only_reading())
+                }
+                surveyed => surveyed,
+            }
+        };
         let mut learned = None;
         // One element is read in the root together with the description.
         if remembered == RouteHint::Unknown && element.is_some() {

@@ -378,6 +378,16 @@ impl Namespace {
         self.core.sets.usage_of(id)
     }
 
+    /// Returns an error if every delete is refused: since a close or a failed sync, or where the
+    /// namespace was opened for reading.
+    ///
+    /// # Errors
+    /// That of a delete.
+    pub fn check_deletes(&self) -> Result<()> {
+        self.core.check_open()?;
+        self.core.log.check_writable(SpacePurpose::Delete)
+    }
+
     /// Removes every record of a set, or of the namespace; with `before_ms` (ms since 2010), only
     /// records last updated before that. Returns how many; they and their counts are gone when the
     /// call returns, and they do not come back. Records written later stay, with any time.

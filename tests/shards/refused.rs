@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use spikelet::operations::lists;
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::{
-    Error, ListPolicy, NamespaceConfig, Set, ShardedCounter, ShardedList, ShardedMap, Store,
-    TimeShards, Value,
+    Error, ListPolicy, NamespaceConfig, RecordStore, Set, ShardedCounter, ShardedList, ShardedMap,
+    Store, TimeShards, Value,
 };
 
 use crate::common::by_force;
@@ -215,4 +215,57 @@ fn a_root_that_is_full_otherwise_is_not_given_the_collection_back() {
     ));
     assert_eq!(list.shards().state().unwrap().transition, None);
     assert!(list.add(500).unwrap());
+}
+
+/// Who reads a collection whose deletion was left goes on with it, where the store lets him.
+#[test]
+fn a_deletion_that_no_reader_may_finish_leaves_an_empty_collection() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let list = ShardedList::new(&store, "users", "alice", "followers").unwrap();
+    let map = ShardedMap::new(&store, "users", "bob", "scores").unwrap();
+    let counter = ShardedCounter::new(&store, "users", "carol", "likes").unwrap();
+    for id in 0..20 {
+        list.add(id).unwrap();
+        map.put(id, id).unwrap();
+        counter.add(1).unwrap();
+    }
+    let stop = |_| ControlFlow::Break(());
+    list.shards().activate(4).unwrap();
+    map.shards().activate(4).unwrap();
+    counter.shards().activate(4).unwrap();
+    list.shards().on_progress(stop).delete().unwrap();
+    map.shards().on_progress(stop).delete().unwrap();
+    counter.shards().on_progress(stop).delete().unwrap();
+    fn assert_empty<S: RecordStore>(store: &S, where_: &str) {
+        let list = ShardedList::new(store, "users", "alice", "followers").unwrap();
+        assert_eq!(list.len().unwrap(), 0, "{where_}");
+        assert!(!list.contains(&3.into()).unwrap(), "{where_}");
+        assert_eq!(list.page(0, 5).unwrap(), [], "{where_}");
+        assert_eq!(list.iter().count(), 0, "{where_}");
+        let map = ShardedMap::new(store, "users", "bob", "scores").unwrap();
+        assert_eq!(map.get(&3.into()).unwrap(), None, "{where_}");
+        assert_eq!(map.page_after(None, 5).unwrap(), [], "{where_}");
+        let counter = ShardedCounter::new(store, "users", "carol", "likes").unwrap();
+        assert_eq!(counter.read().unwrap(), 0, "{where_}");
+    }
+    let namespace = store.namespace(spikelet::DEFAULT_NAMESPACE).unwrap();
+    let read = namespace.snapshot_read(|transaction| {
+        assert_empty(transaction, "in a snapshot read");
+        Ok(())
+    });
+    read.unwrap();
+    store.close().unwrap();
+    assert_empty(&store, "in a closed store");
+    let refused = list.add(1).unwrap_err();
+    assert_eq!(refused.result_code(), 22, "{refused}");
+    drop((list, map, counter, namespace, store));
+    let store = Store::builder().path(dir.path()).read_only(true);
+    let store = store.open().unwrap();
+    assert_empty(&store, "in a store opened for reading");
+    drop(store);
+    // The deletion goes on where it was left.
+    let store = Store::open(dir.path()).unwrap();
+    assert_empty(&store, "behind an opening");
+    assert!(store.set("users").unwrap().with_companions().len() <= 3);
 }

@@ -295,6 +295,12 @@ impl<'t> TransactionSet<'t> {
         Ok(found.unwrap_or_default())
     }
 
+    /// Refuses where every delete would be refused.
+    pub(crate) fn check_takes_deletes(&self) -> Result<()> {
+        self.attempt.check_takes_writes()?;
+        self.set.check_takes_deletes()
+    }
+
     /// How many roots have lost the description of their shards, this transaction's included.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.set.lost_root_count() + self.attempt.lost_roots()

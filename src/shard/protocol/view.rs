@@ -187,6 +187,9 @@ pub(crate) struct Survey<K: CollectionKind> {
     token: CompanionToken,
     refused: Option<Rejection>,
     patience: u8,
+    /// Whether transitions may be advanced: not where the store takes no writes. A collection whose
+    /// deletion has begun is empty there.
+    advances: bool,
     /// The hash of the element to read, and the act on its record.
     element: Option<(u64, K::Act)>,
     step: ViewStep<K::Part>,
@@ -225,8 +228,17 @@ impl<K: CollectionKind> Survey<K> {
                 .as_ref()
                 .map_or(PATIENCE, |refused| refused.patience),
             refused,
+            advances: true,
             element,
             step: ViewStep::ReadRoot,
+        }
+    }
+
+    /// Leaves every transition as it is.
+    pub(crate) fn only_reading(self) -> Self {
+        Self {
+            advances: false,
+            ..self
         }
     }
 
@@ -257,9 +269,17 @@ impl<K: CollectionKind> Survey<K> {
             return MachineProgress::Failed(failure);
         }
         let hash = self.element.as_ref().map(|(hash, _)| *hash);
-        let advance = matches!(root.scheme, Scheme::Deleting { .. })
-            && keeps(ProtocolRule::ReadersAdvanceDeletion)
-            || self.patience == 0;
+        let is_deleting = matches!(root.scheme, Scheme::Deleting { .. });
+        if is_deleting && !self.advances {
+            let sources = SmallVec::new();
+            return MachineProgress::Done(SurveyResult {
+                view: RecordsView { root, sources },
+                patience: self.patience,
+                answer: hash.map(|_| None),
+            });
+        }
+        let advance = is_deleting && keeps(ProtocolRule::ReadersAdvanceDeletion)
+            || self.patience == 0 && self.advances;
         if advance && let Some(advance) = Advance::new(&root, has_bin, self.token) {
             self.token = self.token.next();
             self.patience = PATIENCE;
@@ -267,7 +287,7 @@ impl<K: CollectionKind> Survey<K> {
         }
         match root.route() {
             Some(route) => self.done(RecordsView::active(route, hash, true)),
-            None if in_root(&root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
+            None if in_root(&root, has_bin) || is_deleting => {
                 let sources = smallvec![ViewRecord::Root(None)];
                 MachineProgress::Done(SurveyResult {
                     view: RecordsView { root, sources },

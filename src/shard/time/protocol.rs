@@ -267,7 +267,8 @@ impl<S: TimeSteps> Protocol<S> {
         }
     }
 
-    /// Reads the root. `None`: there was a deletion, which was carried to its end; look again.
+    /// Reads the root. `None`: there was a deletion, which was carried to its end; look again. Where
+    /// the store takes no deletes, a root with an unfinished deletion counts as missing.
     fn read_root(&self) -> Result<Option<Observation<S::Kind>>> {
         // Before the root is read: one that is lost later makes the route unknown again.
         let lost_roots = self.steps.lost_roots();
@@ -277,9 +278,13 @@ impl<S: TimeSteps> Protocol<S> {
             && seen.root.route().is_none()
             && keeps(ProtocolRule::ReadersAdvanceDeletion)
         {
-            self.delete_page(route, DirectoryPage::Top)?;
-            self.steps.clear(&seen.root)?;
-            return Ok(None);
+            let deleted = self.delete_page(route, DirectoryPage::Top);
+            let deleted = deleted.and_then(|()| self.steps.clear(&seen.root));
+            return match deleted {
+                // To a reader it is as good as deleted; a writer is refused.
+                Err(_) if self.steps.check_deletes().is_err() => Ok(Some(Observation::nothing())),
+                deleted => deleted.map(|_| None),
+            };
         }
         self.remember(route, lost_roots);
         Ok(Some(seen))

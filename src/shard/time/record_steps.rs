@@ -99,6 +99,10 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
         self.executor.run(&self.records, request, &mut None)
     }
 
+    fn check_deletes(&self) -> Result<()> {
+        self.records.check_deletes(self.executor.policy())
+    }
+
     fn collision(&self, record: RecordRef) -> Error {
         Error::ShardKeyCollision {
             key: text(&self.executor.key_of(record)),

@@ -94,6 +94,11 @@ pub(super) trait TimeSteps {
     /// Executes a request.
     fn execute(&self, request: &AtomicRequest<Self::Kind>) -> Result<RequestReply<Self::Kind>>;
 
+    /// Returns an error if the store takes no deletes.
+    fn check_deletes(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the error for a record that belongs to something else.
     fn collision(&self, record: RecordRef) -> Error;
 

@@ -43,6 +43,17 @@ fn a_deleted_collection_is_empty_and_may_begin_anew() {
     }
 }
 
+/// Begins a deletion as a caller that stops for ever.
+fn mark_deleting(set: &Set) {
+    let marked = ["time-shards", "daily", "deleting"];
+    let marked = marked.map(Value::from).to_vec();
+    let mark = [
+        operations::put("subkeys", Value::List(marked.into())),
+        operations::add("subkeys_epoch", 1),
+    ];
+    set.operate_with(&by_force(), "lobby", &mark).unwrap();
+}
+
 #[test]
 fn a_deletion_that_was_left_is_carried_to_its_end_by_whoever_comes() {
     type Call = fn(&TimeShards<Set>) -> usize;
@@ -67,14 +78,7 @@ fn a_deletion_that_was_left_is_carried_to_its_end_by_whoever_comes() {
         }
         // A caller has marked the root, deleted two days, and stopped for ever.
         let set = store.set("chats").unwrap();
-        let marked = ["time-shards", "daily", "deleting"]
-            .map(Value::from)
-            .to_vec();
-        let mark = [
-            operations::put("subkeys", Value::List(marked.into())),
-            operations::add("subkeys_epoch", 1),
-        ];
-        set.operate_with(&by_force(), "lobby", &mark).unwrap();
+        mark_deleting(&set);
         assert!(
             set.delete_with(&by_force(), "lobby:2024-02-28")
                 .unwrap()
@@ -149,4 +153,34 @@ fn a_part_that_is_placed_late_goes_where_a_restart_may_bring_it_back() {
         }
     }
     assert!((10..24).contains(&interrupted), "{interrupted}");
+}
+
+#[test]
+fn a_deletion_that_no_reader_may_finish_leaves_an_empty_collection() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let said = chat(&store, TimeWidth::Daily);
+    for day in 0..5 {
+        said.add(at(FEBRUARY_28 + day * DAY), day as i64).unwrap();
+    }
+    mark_deleting(&store.set("chats").unwrap());
+    fn assert_empty<S: RecordStore>(store: &S, place: &str) {
+        let said = chat(store, TimeWidth::Daily);
+        assert_eq!(said.page_after(None, 10).unwrap(), [], "{place}");
+        assert_eq!(said.latest(10).unwrap(), [], "{place}");
+        assert_eq!(said.range(..).len().unwrap(), 0, "{place}");
+    }
+    let namespace = store.namespace(spikelet::DEFAULT_NAMESPACE).unwrap();
+    let read = namespace.snapshot_read(|transaction| {
+        assert_empty(transaction, "in a snapshot read");
+        Ok(())
+    });
+    read.unwrap();
+    store.close().unwrap();
+    assert_empty(&store, "in a closed store");
+    let refused = chat(&store, TimeWidth::Daily).add(at(FEBRUARY_28), 7);
+    assert_eq!(refused.unwrap_err().result_code(), 22);
+    drop((said, namespace, store));
+    let store = Store::builder().path(dir.path()).read_only(true);
+    assert_empty(&store.open().unwrap(), "in a store opened for reading");
 }
