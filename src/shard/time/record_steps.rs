@@ -19,6 +19,10 @@ use crate::shard::sorted::{Lists, SortedBin};
 use crate::value::Value;
 use crate::{Error, Expiration, RecordSet, Result};
 
+/// For how long a page outlives the buckets that it lists: a bucket that is written again while the
+/// clock is behind must be listed still.
+const PAGE_OUTLIVES_SECONDS: u64 = 86_400;
+
 /// One collection, and how its records are operated on.
 #[derive(Debug)]
 pub(super) struct RecordSteps<R> {
@@ -89,7 +93,12 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
         match self.kept_for(part) {
             // To the next second; one that is past by now was not when the call began.
             Some(left) if left < MAX_TIME_TO_LIVE => {
-                Expiration::After(Duration::from_secs(left.as_secs() + 1))
+                let beyond = match part {
+                    CollectionPart::Page(_) => PAGE_OUTLIVES_SECONDS,
+                    CollectionPart::Shard(..) => 1,
+                };
+                let seconds = left.as_secs() + beyond;
+                Expiration::After(Duration::from_secs(seconds).min(MAX_TIME_TO_LIVE))
             }
             _ => Expiration::Never,
         }

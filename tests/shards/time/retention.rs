@@ -134,3 +134,24 @@ fn what_no_record_could_be_kept_for_is_refused_and_nothing_written() {
     assert_eq!(keys(&store), [""; 0]);
     assert!(said.add(at(FEBRUARY_28), 1).unwrap());
 }
+
+/// The parts of a second in which a page and its bucket are written decide which of them a clock in
+/// whole seconds takes first.
+#[test]
+fn a_bucket_is_listed_for_as_long_as_it_is_there() {
+    let last_minute = FEBRUARY_28 + DAY - 60;
+    let (store, clock) = store_at(last_minute);
+    let width = TimeWidth::minutes(1).unwrap();
+    let said = chat(&store, width).retention(Duration::from_secs(HOUR));
+    said.add(at(last_minute), 1).unwrap();
+    clock.advance_ms(500);
+    // Enters a bucket into the same page, that of the day.
+    said.add(at(last_minute - 60), 2).unwrap();
+    let end_ms = (FEBRUARY_28 + DAY + HOUR - BEGIN) * 1_000;
+    clock.set_ms(end_ms + 1_000);
+    maintain(&store);
+    clock.set_ms(end_ms - 30_000);
+    said.add(at(last_minute), 3).unwrap();
+    let found = said.page_after(None, 5).unwrap();
+    assert_eq!(found, [1, 3].map(|element| timed(last_minute, element)));
+}
