@@ -249,13 +249,16 @@ impl Consumer {
     }
 
     /// Notes where it is when all that was shown is acknowledged and much was not for it, so that
-    /// this need not be kept.
+    /// this need not be kept. A store that takes no writes keeps it longer.
     fn note_passed_over(&mut self) -> Result<()> {
         let position = self.stream.read_to();
         let passed = position.get().saturating_sub(self.acknowledged.get());
         // A batch that was shown, and is not acknowledged, must come again after a crash.
         if self.acknowledged >= self.shown && passed >= PASSED_OVER {
-            self.acknowledge(position)?;
+            match self.acknowledge(position) {
+                Err(Error::StopWrites { .. } | Error::Storage(_)) => {}
+                noted => return noted,
+            }
         }
         Ok(())
     }
@@ -345,4 +348,29 @@ pub(super) fn declare(
         records: options.records,
         acknowledged: vec![after.get(); options.shares],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::simulated::{new_device, open};
+
+    #[test]
+    fn a_consumer_goes_on_where_the_store_takes_no_writes() {
+        let device = new_device(8);
+        let namespace = open(&device, 8).unwrap();
+        let changes = namespace.changes();
+        changes.enable("users").unwrap();
+        let options = ChangeOptions::default().delivery(Delivery::Published);
+        let subscription = changes.subscribe("test", Start::Now, options).unwrap();
+        let mut consumer = subscription.consumer().unwrap();
+        let others = namespace.set("others").unwrap();
+        for _ in 0..PASSED_OVER {
+            others.put("bob", [("n", 1)]).unwrap();
+        }
+        device.fail_sync(1, 0);
+        namespace.sync().unwrap_err();
+        let batch = consumer.next_batch(9, Duration::ZERO).unwrap();
+        assert!(batch.is_empty());
+    }
 }
