@@ -505,7 +505,8 @@ impl<'a, 't> Together<'a, 't> {
                 let Some((_, back)) = tags.find(|(tag, _)| *tag == link.tag) else {
                     return Ok(());
                 };
-                let at_other = RelationSide::new(&link.to.set, &own.bin);
+                let mut at_other = own.clone();
+                at_other.set.clone_from(&link.to.set);
                 (at_other.at(self.transaction, &link.to.key))
                     .remove_element(&element(back, role.record))?;
                 self.drop_if_empty(&at_other, &link.to.key)

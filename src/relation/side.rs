@@ -96,7 +96,8 @@ impl RelationSide {
         DeclaredSide::new(role, (&self.set, &self.bin), form, to)
     }
 
-    /// The side that a declaration has; `None`: it is no collection.
+    /// The side that a declaration has; `None`: it is no collection. It shards nothing of its own
+    /// accord: the policies of the relation's handles are not declared.
     pub(super) fn of(declared: &DeclaredSide) -> Option<Self> {
         let bin = declared
             .bin
@@ -104,6 +105,7 @@ impl RelationSide {
             .filter(|_| declared.is_collection())?;
         let mut side = Self::new(&declared.set, bin);
         side.has_attributes = declared.form == SideForm::Map;
+        side.shard_policy = ShardPolicy::manual();
         Some(side)
     }
 

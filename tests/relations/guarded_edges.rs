@@ -12,7 +12,7 @@ use spikelet::relation::{
     EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
     declared_relations,
 };
-use spikelet::shard::TimeWidth;
+use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::stats::OperationKind;
 use spikelet::{
     Error, ListPolicy, Result, ShardedCounter, ShardedList, ShardedMap, Store, TimeShards, Value,
@@ -426,4 +426,27 @@ fn a_handle_of_another_form_makes_no_owned_bin() {
         written.unwrap_err();
     }
     assert_eq!(follows.targets("ann").len().unwrap(), 2);
+}
+
+#[test]
+fn a_delete_shards_no_collection_at_the_other_ends() {
+    let store = Store::in_memory().unwrap();
+    let key = |id: u32| format!("{id:020}");
+    let manual = ShardPolicy::manual();
+    let members = Members::new(&store, "users", ("lists", "all", "keys")).shard_policy(manual);
+    let all = (0..12_000).map(|id| (key(id), bins! { "n" => 1 }));
+    members.put_all(all, |_| ControlFlow::Continue(())).unwrap();
+    let ends = (("users", "tags"), ("tags", "users"));
+    let tagged = ManyToMany::new(&store, "tagged", ends.0, ends.1)
+        .on_delete(OnDelete::Detach)
+        .shard_policy(manual);
+    let all = (0..12_000).map(|id| (key(id), "all"));
+    tagged.link_all(all, |_| ControlFlow::Continue(())).unwrap();
+    let users = store.set("users").unwrap();
+    assert!(users.delete(key(5)).unwrap().is_some());
+    for (set, bin) in [("lists", "keys"), ("tags", "users")] {
+        let list = ShardedList::new(&store, set, "all", bin).unwrap();
+        assert_eq!(list.shards().state().unwrap().shards, 0, "{bin}");
+        assert_eq!(list.len().unwrap(), 11_999, "{bin}");
+    }
 }
