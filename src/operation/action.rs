@@ -176,6 +176,11 @@ impl Operation {
         matches!(self.action, OperationAction::ReadAll)
     }
 
+    /// True if the operation deletes the record.
+    pub(crate) fn deletes_record(&self) -> bool {
+        self.action == OperationAction::DeleteAll
+    }
+
     /// True if the operation changes the record; one such makes the transaction a write.
     #[must_use]
     pub const fn is_write(&self) -> bool {

@@ -115,9 +115,7 @@ impl<'o> Checked<'o> {
 
     /// True if the operations delete the record, and do nothing else.
     pub(crate) fn only_deletes(&self) -> bool {
-        self.operations
-            .iter()
-            .all(|operation| operation.action == OperationAction::DeleteAll)
+        self.operations.iter().all(Operation::deletes_record)
     }
 
     /// True if the record must exist under every policy: a touch never creates it.

@@ -15,8 +15,8 @@ use spikelet::relation::{
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::stats::OperationKind;
 use spikelet::{
-    Error, ListPolicy, Result, ShardedCounter, ShardedList, ShardedMap, Store, TimeShards, Value,
-    WritePolicy, bins,
+    Error, ListPolicy, Result, Set, ShardedCounter, ShardedList, ShardedMap, Store, TimeShards,
+    TransactionPolicy, Value, WriteGroup, WritePolicy, bins,
 };
 
 use super::go_on;
@@ -208,6 +208,70 @@ fn a_write_that_leaves_no_bin_deletes_the_record_as_declared() {
         assert!(!posts.exists("p").unwrap(), "{what}");
         assert_eq!(store.set("comments").unwrap().len(), 0, "{what}");
     }
+}
+
+#[test]
+fn a_write_of_a_group_that_leaves_no_bin_deletes_no_record_with_edges() {
+    let store = Store::in_memory().unwrap();
+    let namespace = store.namespace(spikelet::DEFAULT_NAMESPACE).unwrap();
+    let comments = comments(&store, OnDelete::Cascade);
+    let posts = store.set("posts").unwrap();
+    for post in ["p", "q"] {
+        posts.put(post, bins! { "title" => "x" }).unwrap();
+    }
+    for id in 0..4 {
+        let post = if id < 2 { "p" } else { "q" };
+        comments.put(post, id, &json!({ "text": "x" })).unwrap();
+    }
+    let existing = WritePolicy::default().record_exists_action(RecordExistsAction::UpdateOnly);
+    fn empty<'a>(writes: &mut WriteGroup<'a>, posts: &'a Set, at: usize) {
+        match at {
+            0 => writes.put(posts, "p", [("title", Value::Nil)]),
+            _ => writes.operate(posts, "p", vec![operations::put("title", Value::Nil)]),
+        }
+    }
+    for at in 0..2 {
+        let groups = [
+            namespace.write_together(|writes| empty(writes, &posts, at)),
+            namespace.write_together(|writes| {
+                empty(writes, &posts, at);
+                writes.check(&existing, &posts, "q");
+            }),
+            namespace.write_together(|writes| {
+                empty(writes, &posts, at);
+                writes.delete(&posts, "q");
+            }),
+            namespace
+                .write_together_once(&TransactionPolicy::default(), "t", |writes| {
+                    empty(writes, &posts, at);
+                })
+                .map(Option::unwrap_or_default),
+        ];
+        for (group, made) in groups.into_iter().enumerate() {
+            let Err(Error::WritesRefused { reasons }) = made else {
+                panic!("{at}, {group}: {made:?}")
+            };
+            assert!(
+                matches!(&reasons[..], [(0, Error::HasEdges { .. })]),
+                "{at}, {group}: {reasons:?}"
+            );
+            assert!(posts.exists("p").unwrap() && posts.exists("q").unwrap());
+            assert_eq!(store.set("comments").unwrap().len(), 4);
+        }
+    }
+    // A deletion goes with the edges, however it is written.
+    let made = namespace.write_together(|writes| {
+        writes.operate(&posts, "p", vec![delete_all_bins()]);
+        writes.delete(&posts, "q");
+        writes.check(&existing, &posts, "p");
+    });
+    assert!(matches!(made, Err(Error::WritesRefused { .. })), "{made:?}");
+    let made = namespace.write_together(|writes| {
+        writes.operate(&posts, "p", vec![delete_all_bins()]);
+        writes.delete(&posts, "q");
+    });
+    made.unwrap();
+    assert_eq!((posts.len(), store.set("comments").unwrap().len()), (0, 0));
 }
 
 #[test]

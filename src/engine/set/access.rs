@@ -27,6 +27,11 @@ pub(in crate::engine) trait RecordAccess {
     /// The time of the access, in milliseconds since 2010.
     fn now_ms(&self) -> u64;
 
+    /// Whether a write that leaves no bin deletes a record with its edges, as a deletion does.
+    fn deletes_emptied(&self) -> bool {
+        true
+    }
+
     /// Lends the record with this key and this digest to `read`, as readers may see it.
     fn read_at<R>(
         &self,
@@ -73,7 +78,7 @@ pub(in crate::engine) trait RecordAccess {
     ) -> Result<WriteOutcome> {
         match self.write(policy, key, digest, must_exist, edit) {
             Ok(outcome) => Ok(outcome),
-            Err(Error::HasEdges { .. }) => {
+            Err(Error::HasEdges { .. }) if self.deletes_emptied() => {
                 self.write_or_delete(policy, key, digest, must_exist, edit)
             }
             Err(error) => Err(error),

@@ -26,6 +26,7 @@ use crate::{Error, Result};
 pub struct TransactionSet<'t> {
     attempt: &'t TransactionRun,
     set: Set,
+    deletes_emptied: bool,
 }
 
 impl<'t> TransactionSet<'t> {
@@ -33,7 +34,14 @@ impl<'t> TransactionSet<'t> {
         Self {
             attempt: transaction.attempt,
             set,
+            deletes_emptied: true,
         }
+    }
+
+    /// Refuses writes that leave no bin of a record with edges, unless they are deletions.
+    pub(super) const fn keeping_edges(mut self) -> Self {
+        self.deletes_emptied = false;
+        self
     }
 
     /// Returns the set outside the transaction.
@@ -332,6 +340,10 @@ impl RecordAccess for TransactionSet<'_> {
 
     fn now_ms(&self) -> u64 {
         self.attempt.now_ms
+    }
+
+    fn deletes_emptied(&self) -> bool {
+        self.deletes_emptied
     }
 
     fn read_at<R>(

@@ -57,6 +57,15 @@ impl KnownWrite<'_> {
         let set = (self.set.name(), &self.set.filter);
         (set, &self.key, policy, &self.action)
     }
+
+    /// Whether it deletes its record, and does nothing else.
+    fn is_deletion(&self) -> bool {
+        match &self.action {
+            WriteAction::Operate(operations) => operations.iter().all(Operation::deletes_record),
+            WriteAction::Delete => true,
+            WriteAction::Put(_) | WriteAction::Check => false,
+        }
+    }
 }
 
 /// What a write of a group does to its record.
@@ -242,7 +251,8 @@ impl Namespace {
             match self.core.write_known(policy, writes) {
                 // Records are deleted with their edges in a transaction, which finds their other
                 // ends.
-                Some(Err(Error::WritesRefused { reasons })) if reasons.iter().any(has_edges) => {}
+                Some(Err(Error::WritesRefused { reasons }))
+                    if reasons.iter().any(|reason| deletes_edges(writes, reason)) => {}
                 Some(results) => return results,
                 None => {}
             }
@@ -342,8 +352,10 @@ impl Store {
     }
 }
 
-fn has_edges((_, reason): &(usize, Error)) -> bool {
-    matches!(reason, Error::HasEdges { .. })
+/// Whether a deletion was refused for the edges of its record.
+fn deletes_edges(writes: &[KnownWrite<'_>], (position, reason): &(usize, Error)) -> bool {
+    let is_deletion = writes.get(*position).is_some_and(KnownWrite::is_deletion);
+    is_deletion && matches!(reason, Error::HasEdges { .. })
 }
 
 /// The result of a write in a transaction, and whether there is anything to commit.
@@ -363,7 +375,14 @@ fn make_all(tx: &Transaction<'_>, writes: &[KnownWrite<'_>]) -> Result<Vec<Made>
     let mut made = Vec::with_capacity(writes.len());
     let mut reasons = Vec::new();
     for (position, write) in writes.iter().enumerate() {
-        match tx.in_set(write.set).and_then(|set| make(&set, write)) {
+        let set = tx.in_set(write.set).map(|set| {
+            if write.is_deletion() {
+                set
+            } else {
+                set.keeping_edges()
+            }
+        });
+        match set.and_then(|set| make(&set, write)) {
             Ok(result) => made.push(result),
             // They are of the whole transaction, and not of this write.
             Err(error @ (Error::Conflict { .. } | Error::TransactionLimit { .. })) => {
