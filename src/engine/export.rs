@@ -222,7 +222,11 @@ impl Namespace {
         let Some(declared) = RelationDeclaration::of_bins(saved.bins) else {
             return Ok(());
         };
-        let live = (self.core).read_live(&saved.digest, |live| live.generation())?;
+        let live = (self.core).read_live(&saved.digest, |live| live.generation());
+        let live = match live {
+            Err(error) if error.is_damage() => None,
+            live => live?,
+        };
         let stays = live.is_some_and(|generation| match policy.existing {
             Existing::Stays => true,
             Existing::Takes { any } | Existing::Goes { any } => {

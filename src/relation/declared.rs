@@ -107,7 +107,8 @@ pub(super) struct StoredDeclaration {
 
 impl RelationDeclaration {
     /// Stores the declaration, or merges it into the stored one of its name; with the handle's
-    /// rule, or else the stored one. `replaces`: as for [`RelationDeclaration::over`].
+    /// rule, or else the stored one. `replaces`: as for [`RelationDeclaration::over`]; then it takes
+    /// the place of a damaged one, too.
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, or one of the bins, and where the
@@ -119,7 +120,33 @@ impl RelationDeclaration {
         replaces: bool,
     ) -> Result<Self> {
         self.check_rule(rule)?;
-        self.revise(store, |known| self.over(known, rule, replaces))
+        let revise = || self.revise(store, |known| self.over(known, rule, replaces));
+        if replaces {
+            self.over_damage(store, revise)
+        } else {
+            revise()
+        }
+    }
+
+    /// Calls `revise`, and again once a damaged declaration of this name is removed: that makes no
+    /// rules, so nothing is lost with it.
+    pub(super) fn over_damage<S: RecordStore>(
+        &self,
+        store: &S,
+        revise: impl Fn() -> Result<Self>,
+    ) -> Result<Self> {
+        match (revise(), store.relation_guard()?) {
+            (Err(error), Some(guard)) if error.is_damage() => {
+                guard.alone(|| match self.stored(guard.namespace()) {
+                    Err(damage) if damage.is_damage() => {
+                        forget_relation(guard.namespace(), &self.name).map(drop)
+                    }
+                    stored => stored.map(drop),
+                })?;
+                revise()
+            }
+            (revised, _) => revised,
+        }
     }
 
     /// Refuses a rule that makes no sense for the relation.
@@ -418,20 +445,20 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
 }
 
 /// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether
-/// there was one. One write, two on a cluster. A handle of it that writes afterwards declares it
-/// again. In a transaction it is removed at once, as handles declare themselves at once.
+/// there was one, damaged or not. One write, two on a cluster. A handle of it that writes
+/// afterwards declares it again. In a transaction it is removed at once, as handles declare
+/// themselves at once.
 ///
 /// # Errors
 /// The errors of a write.
 pub fn forget_relation<S: RecordStore>(store: &S, name: &str) -> Result<bool> {
-    let (policy, key) = (WritePolicy::default(), Key::from(name));
-    match store.relation_guard()? {
-        Some(guard) => {
-            let records = guard.namespace().records(DECLARATION_SET)?;
-            delete_member(&records, &policy, &key, None)
-        }
-        None => delete_member(&store.records(DECLARATION_SET)?, &policy, &key, None),
+    if let Some(guard) = store.relation_guard()? {
+        // By a delete, which damage does not refuse.
+        let declarations = guard.namespace().set(DECLARATION_SET)?;
+        return Ok(declarations.delete(name)?.is_some());
     }
+    let records = store.records(DECLARATION_SET)?;
+    delete_member(&records, &WritePolicy::default(), &name.into(), None)
 }
 
 #[cfg(test)]

@@ -62,6 +62,39 @@ fn a_declaration_that_stays_as_it_is_refuses_no_restore() {
 }
 
 #[test]
+fn a_damaged_declaration_is_restored() {
+    let dir = TempDir::new().unwrap();
+    let open = || {
+        let builder = Store::builder().path(dir.path().join("store"));
+        let config = namespace(spikelet::record::KeyHash::Ripemd160);
+        builder.namespace(config).open().unwrap()
+    };
+    let users = |bin| ("unmistakable", bin);
+    let declare = |store: &Store| {
+        ManyToMany::new(store, "follows", users("following"), users("followers")).declare()
+    };
+    let store = open();
+    declare(&store).unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(&store, &path);
+    store.close().unwrap();
+    drop(store);
+    let device = dir.path().join("store/test/device-0");
+    let mut bytes = std::fs::read(&device).unwrap();
+    let text = b"\"unmistakable\"";
+    let found = bytes.windows(text.len()).position(|window| window == text);
+    bytes[found.unwrap() + 2] ^= 0xff;
+    std::fs::write(&device, bytes).unwrap();
+
+    let store = open();
+    assert!(declared_relations(&store).unwrap_err().is_damage());
+    let summary = restore(&path, &store, options(|_| {})).unwrap();
+    assert_eq!((summary.restored, summary.refused), (1, 0));
+    assert_eq!(names(&store), ["follows"]);
+    declare(&store).unwrap();
+}
+
+#[test]
 fn a_record_that_a_unique_index_of_the_store_refuses_is_counted_by_partial() {
     let from = store();
     let users = from.set("users").unwrap();

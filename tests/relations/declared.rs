@@ -421,3 +421,63 @@ fn a_full_store_is_truncated_by_time_and_keeps_its_rules() {
         (0, 1)
     );
 }
+
+#[test]
+fn a_damaged_declaration_is_forgotten_or_declared_anew() {
+    for how in 0..3 {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || {
+            let config = NamespaceConfig::new("test").background(false);
+            let store = Store::builder().path(dir.path()).namespace(config);
+            store.open().unwrap()
+        };
+        fn relation(store: &Store) -> ManyToMany<&Store> {
+            let ends = (("unmistakable", "following"), ("unmistakable", "followers"));
+            ManyToMany::new(store, "follows", ends.0, ends.1)
+        }
+        fn children(store: &Store) -> OneToMany<&Store> {
+            let layout = Layout::key_list("children");
+            OneToMany::new(store, "children", ("a", "b"), layout).unwrap()
+        }
+        let store = open();
+        relation(&store).declare().unwrap();
+        children(&store).declare().unwrap();
+        store.close().unwrap();
+        drop(store);
+        let device = dir.path().join("test/device-0");
+        let mut bytes = std::fs::read(&device).unwrap();
+        for text in ["\"unmistakable\"", "layout key list"] {
+            let text = text.as_bytes();
+            let found = bytes.windows(text.len()).position(|window| window == text);
+            bytes[found.unwrap() + 2] ^= 0xff;
+        }
+        std::fs::write(&device, bytes).unwrap();
+
+        let store = open();
+        assert!(declared_relations(&store).unwrap_err().is_damage());
+        match how {
+            0 => {
+                assert!(forget_relation(&store, "follows").unwrap());
+                assert!(forget_relation(&store, "children").unwrap());
+                assert_eq!(declared_relations(&store).unwrap(), []);
+                assert!(!forget_relation(&store, "follows").unwrap());
+            }
+            1 => {
+                relation(&store).declare().unwrap();
+                children(&store).declare().unwrap();
+            }
+            // A handle that writes knows nothing of the rules that are lost.
+            _ => {
+                let refused = relation(&store).link(1, 2).unwrap_err();
+                assert!(refused.is_damage(), "{refused}");
+                forget_relation(&store, "follows").unwrap();
+                forget_relation(&store, "children").unwrap();
+            }
+        }
+        relation(&store).link(1, 2).unwrap();
+        children(&store).put(1, 2, &json!({ "n": 1 })).unwrap();
+        assert_eq!(declared_relations(&store).unwrap().len(), 2);
+        let users = store.set("unmistakable").unwrap();
+        assert!(matches!(users.delete(1), Err(Error::HasEdges { .. })));
+    }
+}

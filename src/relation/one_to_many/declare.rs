@@ -36,7 +36,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let rule = self.declared.rule;
         let handle = self.declaration(self.former.as_ref());
         handle.check_rule(rule)?;
-        handle.revise(store, |known| {
+        let change = |known: Option<&RelationDeclaration>| {
             let mut wanted = handle.clone();
             if let Some(known) =
                 known.filter(|known| known.kind == wanted.kind && known.sets() == wanted.sets())
@@ -45,7 +45,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 return Ok(wanted.with_rule(rule, Some(known)));
             }
             wanted.over(known, rule, changes_rule)
-        })
+        };
+        let revise = || handle.revise(store, change);
+        if changes_rule {
+            handle.over_damage(store, revise)
+        } else {
+            revise()
+        }
     }
 
     /// Checks the layout that was declared. Returns whether this handle is the first that moves
