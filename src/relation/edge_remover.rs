@@ -257,17 +257,13 @@ impl<'g> Deletion<'g> {
                 continue;
             }
             let edges = role.some_edges(namespace, EDGES_TOGETHER)?;
-            if let (true, Some(own)) = (edges.is_empty(), role.holds_alone()) {
-                if own.at(namespace, key).len()? > 0 {
-                    // A collection that is too large for one transaction; the step looks at the
-                    // chain again.
-                    if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
-                        own.at(namespace, key).delete()?;
-                        steps.begin();
-                    }
-                    return Ok(ControlFlow::Continue(true));
+            if edges.is_empty() && role.has_rest(namespace)? {
+                // Too large for one transaction, which looks at the chain again.
+                if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
+                    role.drop_rest(namespace)?;
+                    steps.begin();
                 }
-                continue;
+                return Ok(ControlFlow::Continue(true));
             }
             let mut has_any = false;
             for edge in &edges {

@@ -233,7 +233,7 @@ impl<S: RecordStore> OwnedEdges<'_, S> {
 
     /// Moves a sharded collection back into its record, if nothing is in it. Returns whether
     /// nothing is in the collection, sharded or not.
-    fn unshard_empty(&self) -> Result<bool> {
+    pub(super) fn unshard_empty(&self) -> Result<bool> {
         if self.len()? > 0 {
             return Ok(false);
         }

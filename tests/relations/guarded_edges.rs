@@ -9,8 +9,8 @@ use spikelet::expressions::{ExpWriteFlags, bin_exists, unknown};
 use spikelet::operations::{self, delete_all_bins, exp, lists};
 use spikelet::policy::{GenerationPolicy, RecordExistsAction};
 use spikelet::relation::{
-    EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
-    declared_relations,
+    Address, EdgeType, Graph, Layout, Links, ManyToMany, Members, NodeId, OnDelete, OneToMany,
+    Repair, declared_relations,
 };
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::stats::OperationKind;
@@ -512,5 +512,32 @@ fn a_delete_shards_no_collection_at_the_other_ends() {
         let list = ShardedList::new(&store, set, "all", bin).unwrap();
         assert_eq!(list.shards().state().unwrap().shards, 0, "{bin}");
         assert_eq!(list.len().unwrap(), 11_999, "{bin}");
+    }
+}
+
+#[test]
+fn a_record_whose_few_edges_have_thousands_of_shards_is_deleted() {
+    for is_pair in [true, false] {
+        let store = Store::in_memory().unwrap();
+        let ends = (("users", "edges"), ("users", "followers"));
+        let follows =
+            ManyToMany::new(&store, "follows", ends.0, ends.1).on_delete(OnDelete::Detach);
+        let links = Links::new(&store, "edges")
+            .reciprocal("knows", "known")
+            .on_delete(OnDelete::Detach);
+        for id in 0..3 {
+            if is_pair {
+                follows.link("hub", id).unwrap();
+            } else {
+                let (hub, other) = (Address::new("users", "hub"), Address::new("users", id));
+                links.link(&hub, "knows", &other).unwrap();
+            }
+        }
+        let users = store.set("users").unwrap();
+        let list = ShardedList::new(&store, "users", "hub", "edges").unwrap();
+        list.shards().activate(4_096).unwrap();
+        let deleted = users.delete("hub");
+        assert!(matches!(deleted, Ok(Some(_))), "{is_pair}: {deleted:?}");
+        assert_eq!(users.with_companions().len(), 0, "{is_pair}");
     }
 }

@@ -235,15 +235,6 @@ impl RelationRole<'_> {
         )
     }
 
-    /// The collection in the record itself, where nothing at other records goes with its elements.
-    pub(super) fn holds_alone(&self) -> Option<&RelationSide> {
-        match &self.kind {
-            RoleKind::Listing { own, .. } if self.rule != OnDelete::Cascade => Some(own),
-            RoleKind::Containing { own } => Some(own),
-            _ => None,
-        }
-    }
-
     /// Takes a record that is gone off the list of this one, where it may have been listed without
     /// being there. Returns whether it was listed.
     pub(super) fn strike<S: RecordStore>(&self, store: &S, gone: &Address) -> Result<bool> {

@@ -2,8 +2,11 @@
 
 use spikelet_storage::{Attempt, Digest};
 
+use super::roles::{RelationRole, RoleKind};
+use crate::engine::declaration::OnDelete;
 use crate::relation::address::Address;
 use crate::relation::audit::RelationProgress;
+use crate::{RecordStore, Result};
 
 /// A record that goes with another one.
 pub(super) struct DependentRecord {
@@ -69,5 +72,37 @@ impl DeleteSteps {
         self.open.pop();
         self.parts
             .truncate(self.open.last().map_or(0, |last| last + 1));
+    }
+}
+
+impl RelationRole<'_> {
+    /// Whether nothing at other records goes with the elements of the collection in the record.
+    fn holds_alone(&self) -> bool {
+        match &self.kind {
+            RoleKind::Listing { .. } => self.rule != OnDelete::Cascade,
+            RoleKind::Containing { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a record without edges by this role has a collection that may be too large for one
+    /// transaction: one that holds its elements alone, or shards in which nothing is left.
+    pub(super) fn has_rest<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let Some(own) = self.own() else {
+            return Ok(false);
+        };
+        let own = own.at(store, &self.record.key);
+        let is_empty = own.len()? == 0;
+        Ok(self.holds_alone() && !is_empty || is_empty && own.is_sharded()?)
+    }
+
+    /// Deletes the collection that [`RelationRole::has_rest`] has found, or moves it back into its
+    /// record: others may add edges to its shards meanwhile.
+    pub(super) fn drop_rest<S: RecordStore>(&self, store: &S) -> Result<()> {
+        match self.own().map(|own| own.at(store, &self.record.key)) {
+            Some(own) if self.holds_alone() => own.delete(),
+            Some(own) => own.unshard_empty().map(drop),
+            None => Ok(()),
+        }
     }
 }
