@@ -322,6 +322,11 @@ impl IndexDefinition {
         }
     }
 
+    /// Returns whether all records with this bin are in the index, by its value alone.
+    pub(crate) fn has_all_of(&self, bin: &str) -> bool {
+        self.components == [IndexComponent::bin(bin)] && self.value_bytes_max.is_none()
+    }
+
     /// Returns whether the definitions are equal except for their names.
     #[cfg(feature = "server")]
     pub(crate) fn is_same_but_name(&self, other: &Self) -> bool {

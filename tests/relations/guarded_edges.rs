@@ -8,6 +8,7 @@ use serde_json::json;
 use spikelet::expressions::{ExpWriteFlags, bin_exists, unknown};
 use spikelet::operations::{self, delete_all_bins, exp, lists};
 use spikelet::policy::{GenerationPolicy, RecordExistsAction};
+use spikelet::query::IndexDefinition;
 use spikelet::relation::{
     Address, EdgeType, Graph, Layout, Links, ManyToMany, Members, NodeId, OnDelete, OneToMany,
     Repair, declared_relations,
@@ -539,5 +540,44 @@ fn a_record_whose_few_edges_have_thousands_of_shards_is_deleted() {
         let deleted = users.delete("hub");
         assert!(matches!(deleted, Ok(Some(_))), "{is_pair}: {deleted:?}");
         assert_eq!(users.with_companions().len(), 0, "{is_pair}");
+    }
+}
+
+#[test]
+fn an_index_of_another_bin_by_the_declared_name_hides_no_children() {
+    for rule in [OnDelete::Restrict, OnDelete::Cascade] {
+        let store = Store::in_memory().unwrap();
+        let relation = comments(&store, rule);
+        let posts = store.set("posts").unwrap();
+        posts.put("p", bins! { "title" => "x" }).unwrap();
+        relation.put("p", 1, &json!({ "text": "x" })).unwrap();
+        let comments = store.set("comments").unwrap();
+        comments.drop_index("by_post").unwrap();
+        let others = [
+            (&comments, IndexDefinition::new("by_post", ["text"])),
+            (&posts, IndexDefinition::new("by_post", ["post"])),
+            (
+                &comments,
+                IndexDefinition::new("by_post", ["post"]).ignoring_longer_than(0),
+            ),
+        ];
+        for (set, other) in others {
+            set.create_index(other.clone()).unwrap();
+            let refused = posts.delete("p");
+            assert!(
+                matches!(&refused, Err(Error::IndexNotFound(name)) if &**name == "by_post"),
+                "{rule:?}, {other:?}: {refused:?}"
+            );
+            set.drop_index("by_post").unwrap();
+        }
+        assert!(posts.exists("p").unwrap());
+        comments
+            .create_index(IndexDefinition::new("by_post", ["post"]))
+            .unwrap();
+        let deleted = posts.delete("p");
+        match rule {
+            OnDelete::Restrict => assert!(matches!(deleted, Err(Error::HasEdges { .. }))),
+            _ => assert!(deleted.unwrap().is_some() && comments.is_empty()),
+        }
     }
 }

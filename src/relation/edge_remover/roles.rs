@@ -13,7 +13,7 @@ use crate::relation::address::Address;
 use crate::relation::graph::{edge_keys, source_index, target_index, target_text};
 use crate::relation::keys::{BATCH, element_of, pages_of_index};
 use crate::relation::side::RelationSide;
-use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, Value};
+use crate::{Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, Value};
 
 /// An edge set and the records of edges: a graph that keeps further maps is a cluster's. It has no
 /// index by which the edges of a node are found here, and its handle deletes them.
@@ -452,11 +452,14 @@ impl Listed<'_> {
 /// Returns the name of the index that finds the children of a parent: the declared one. Where a
 /// handle of a cluster has declared the relation, there are two in its place, of integers and of
 /// texts. `None`: neither has this parent.
+///
+/// # Errors
+/// [`Error::IndexNotFound`] where there is none, or another index has the declared name.
 fn index_of(
     guard: &RelationGuard<'_>,
     (children, bin): (&DeclaredSide, &str),
     parent: &Key<'_>,
-) -> Option<String> {
+) -> Result<Option<String>> {
     let declared = children.index.as_deref().unwrap_or_default();
     let namespace = guard.namespace();
     let kind = match parent {
@@ -469,13 +472,15 @@ fn index_of(
         Key::String(text) => text.len() <= VALUE_BYTES_MAX as usize,
         Key::Blob(_) => false,
     };
-    if namespace.index_definition(declared).is_some() {
-        return Some(declared.to_owned());
+    let found = namespace.index_definition(declared);
+    if found.is_some_and(|(set, index)| {
+        set.is_none_or(|set| set == children.set) && index.has_all_of(bin)
+    }) {
+        return Ok(Some(declared.to_owned()));
     }
     match typed() {
-        Some(index) => has_parent.then(|| index.as_ref().to_owned()),
-        // A query by one that is not there says so.
-        None => Some(declared.to_owned()),
+        Some(index) => Ok(has_parent.then(|| index.as_ref().to_owned())),
+        None => Err(Error::IndexNotFound(declared.into())),
     }
 }
 
@@ -501,7 +506,10 @@ impl<'s> RoleSearch<'s> {
     ) -> Result<Self> {
         let bin = children.bin.as_deref().unwrap_or_default();
         let guard = store.relation_guard()?;
-        let index = guard.and_then(|guard| index_of(&guard, (children, bin), parent));
+        let index = match guard {
+            Some(guard) => index_of(&guard, (children, bin), parent)?,
+            None => None,
+        };
         let parent = element_of(parent);
         Ok(Self {
             set: &children.set,
