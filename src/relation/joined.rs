@@ -256,20 +256,23 @@ impl Joined {
                 return view.delete(key).map(Ok);
             };
             let mut sources = BTreeSet::from([self.digest(&self.set, key)]);
-            let bins = match self.bins_of(transaction, &record, &mut sources) {
+            let made = self.bins_of(transaction, &record, &mut sources);
+            let written = made.and_then(|bins| {
+                if let Some(shown) = &shown
+                    && shown.view().to_bins()? == bins
+                {
+                    return Ok(false);
+                }
+                view.put_with(&replacing().expiration(Expiration::Never), key, bins)?;
+                Ok(true)
+            });
+            match written {
                 Err(error) if is_of_record(&error) => {
                     self.follow(&view, key, shown, &sources)?;
-                    return Ok(Err(error));
+                    Ok(Err(error))
                 }
-                bins => bins?,
-            };
-            if let Some(shown) = shown
-                && shown.into_bins()? == bins
-            {
-                return Ok(Ok(false));
+                written => written.map(Ok),
             }
-            view.put_with(&replacing().expiration(Expiration::Never), key, bins)?;
-            Ok(Ok(true))
         };
         self.namespace.transaction(refresh)?
     }

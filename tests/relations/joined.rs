@@ -89,6 +89,38 @@ fn a_view_follows_the_changes_of_records_and_of_those_they_refer_to() {
 }
 
 #[test]
+fn a_view_record_that_was_too_big_is_made_once_a_source_is_smaller() {
+    let store = Store::in_memory().unwrap();
+    let (users, items) = (store.set("users").unwrap(), store.set("items").unwrap());
+    let long = || "x".repeat(700 << 10);
+    let list = Joined::new(&namespace(&store), "item_list", "items")
+        .keep(["text"])
+        .join("author", ("users", "bio"), "bio")
+        .unwrap();
+    let view = list.view().unwrap();
+    let mut updater = list.updater().unwrap();
+    updater.catch_up().unwrap();
+    users.put("u1", bins! { "bio" => long() }).unwrap();
+    for id in [1, 2] {
+        let text = if id == 1 { long() } else { "short".into() };
+        let item = bins! { "text" => text, "author" => "u1" };
+        items.put(id, item).unwrap();
+    }
+    assert_eq!(updater.catch_up().unwrap().failed, 1);
+    assert_eq!(updater.take_failures()[0].error.result_code(), 13);
+    let bio = |id: i64| view.get(id).unwrap().and_then(|row| row.get("bio"));
+    for text in ["first", "second"] {
+        users.put("u1", bins! { "bio" => text }).unwrap();
+        updater.catch_up().unwrap();
+        assert_eq!((bio(1), bio(2)), (Some(text.into()), Some(text.into())));
+        // One that is shown stays as it was, and follows its sources, too.
+        users.put("u1", bins! { "bio" => long() }).unwrap();
+        updater.catch_up().unwrap();
+        assert_eq!((bio(1), bio(2)), (Some(text.into()), Some(long().into())));
+    }
+}
+
+#[test]
 fn a_reference_that_is_no_key_is_told_and_the_others_go_on() {
     let store = Store::in_memory().unwrap();
     let items = store.set("items").unwrap();
