@@ -330,11 +330,15 @@ impl IndexDefinition {
     /// Returns whether the definitions are equal except for their names.
     #[cfg(feature = "server")]
     pub(crate) fn is_same_but_name(&self, other: &Self) -> bool {
-        let named = Self {
-            name: self.name.clone(),
-            ..other.clone()
-        };
-        *self == named
+        self.nameless() == other.nameless()
+    }
+
+    /// The definition without its name.
+    pub(crate) fn nameless(&self) -> Self {
+        Self {
+            name: Box::default(),
+            ..self.clone()
+        }
     }
 
     setters! { in const

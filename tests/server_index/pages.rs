@@ -271,3 +271,44 @@ fn a_query_of_geometries_in_a_list_or_map_has_a_result_for_each_match() {
         assert_eq!((records.len(), code), (3, 0), "{bin}");
     }
 }
+
+#[test]
+fn a_cursor_outlives_another_name_of_its_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let store = namespaces().path(dir.path()).open().unwrap();
+        let handle = spikelet::server::Server::builder(&store).start().unwrap();
+        Running { store, handle }
+    };
+    let running = open();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    for number in 0..30_i64 {
+        set.put(number, [("i", number)]).unwrap();
+    }
+    let one = |name: &str| {
+        format!("sindex-create:namespace=test;set=demo;indexname={name};bin=i;type=numeric\n")
+    };
+    create(&mut wire, &one("a"));
+    let keys = |set: &Set, name: &str, after: Option<&spikelet::query::Cursor>| {
+        let mut query = set.query(name).unwrap().limit(10);
+        if let Some(after) = after {
+            query = query.after(after);
+        }
+        query.keys().unwrap()
+    };
+    let first = keys(&set, "a", None).cursor().unwrap().clone();
+    create(&mut wire, &one("b"));
+    let second = keys(&set, "b", Some(&first)).cursor().unwrap().clone();
+    drop(set);
+    running.handle.stop();
+    running.store.close().unwrap();
+    drop(running.store);
+    let running = open();
+    let set = running.store.set("demo").unwrap();
+    let last: Vec<_> = keys(&set, "b", Some(&second))
+        .into_iter()
+        .map(|found| found.unwrap().key.unwrap())
+        .collect();
+    assert_eq!(last, (20..30).map(spikelet::Key::from).collect::<Vec<_>>());
+}

@@ -103,7 +103,8 @@ impl Query {
         Ok(Some(cursor))
     }
 
-    /// Distinguishes cursors of this query from others: index and order.
+    /// Distinguishes cursors of this query from others: index and order. An index may be given
+    /// another name.
     pub(super) fn identity(&self) -> String {
         let order = if self.descending {
             "descending"
@@ -111,7 +112,7 @@ impl Query {
             "ascending"
         };
         match &self.source {
-            QuerySource::Index(index) => format!("{order} {:?}", index.definition),
+            QuerySource::Index(index) => format!("{order} {:?}", index.definition.nameless()),
             QuerySource::Primary => format!("{order} primary"),
         }
     }
