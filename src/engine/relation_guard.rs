@@ -43,6 +43,15 @@ impl<'a> RelationGuard<'a> {
         self.attempt.map(Transaction::of)
     }
 
+    /// Refuses a store that takes no writes, such as the transaction of a snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`].
+    pub(crate) fn check_takes_writes(&self) -> Result<()> {
+        self.attempt
+            .map_or(Ok(()), TransactionRun::check_takes_writes)
+    }
+
     /// The number of the present declarations: another one after each change.
     pub(crate) fn epoch(&self) -> u64 {
         self.namespace.core.relations.epoch.load(Ordering::Acquire)

@@ -83,6 +83,7 @@ impl Declared {
         if self.epoch.load(Ordering::Relaxed) == epoch {
             return Ok(());
         }
+        guard.check_takes_writes()?;
         // A writer publishes a declaration before it reads the rules: they may be older than the
         // record.
         if let Some(stored) = declare(guard.namespace())?
@@ -303,7 +304,10 @@ impl RelationDeclaration {
         change: impl Fn(Option<&Self>) -> Result<Self>,
     ) -> Result<Self> {
         match store.relation_guard()? {
-            Some(guard) => guard.alone(|| self.revise_in(guard.namespace(), change)),
+            Some(guard) => {
+                guard.check_takes_writes()?;
+                guard.alone(|| self.revise_in(guard.namespace(), change))
+            }
             None => self.revise_in(store, change),
         }
     }
@@ -453,6 +457,7 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
 /// The errors of a write.
 pub fn forget_relation<S: RecordStore>(store: &S, name: &str) -> Result<bool> {
     if let Some(guard) = store.relation_guard()? {
+        guard.check_takes_writes()?;
         // By a delete, which damage does not refuse.
         let declarations = guard.namespace().set(DECLARATION_SET)?;
         return Ok(declarations.delete(name)?.is_some());

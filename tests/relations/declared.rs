@@ -1,6 +1,6 @@
 use serde_json::json;
 use spikelet::relation::{
-    EdgeType, Graph, Layout, LayoutKind, Links, ManyToMany, Members, NodeId, OneToMany,
+    Address, EdgeType, Graph, Layout, LayoutKind, Links, ManyToMany, Members, NodeId, OneToMany,
     RelationDeclaration, RelationKind, SideStats, declared_relations, forget_relation,
 };
 use spikelet::shard::ShardPolicy;
@@ -420,6 +420,29 @@ fn a_full_store_is_truncated_by_time_and_keeps_its_rules() {
         (blobs.len(), declared_relations(&store).unwrap().len()),
         (0, 1)
     );
+}
+
+#[test]
+fn a_write_that_a_snapshot_refuses_declares_nothing() {
+    let store = Store::in_memory().unwrap();
+    let members = Members::new(&store, "users", ("lists", "all", "keys"));
+    let links = Links::new(&store, "links");
+    let (ann, bob) = (Address::new("users", "ann"), Address::new("users", "bob"));
+    let refused = store.snapshot_read(|tx| {
+        Ok([
+            members.within(tx).put(1, bins! { "n" => 1 }).map(drop),
+            links.within(tx).link(&ann, "knows", &bob).map(drop),
+            follows(tx).link(1, 2).map(drop),
+            follows(tx).declare(),
+            forget_relation(tx, "follows").map(drop),
+        ])
+    });
+    for refused in refused.unwrap() {
+        assert_eq!(refused.map_err(|error| error.result_code()), Err(22));
+    }
+    assert_eq!(declared_relations(&store).unwrap(), []);
+    assert!(members.put(1, bins! { "n" => 1 }).unwrap());
+    assert_eq!(declared_relations(&store).unwrap().len(), 1);
 }
 
 #[test]

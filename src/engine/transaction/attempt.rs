@@ -303,7 +303,7 @@ impl TransactionRun {
         made
     }
 
-    pub(super) fn check_takes_writes(&self) -> Result<()> {
+    pub(in crate::engine) fn check_takes_writes(&self) -> Result<()> {
         if self.takes_writes {
             return Ok(());
         }
