@@ -10,6 +10,11 @@ use crate::{Error, Result, base64};
 /// key.
 pub const DECLARATION_SET: &str = "<relations";
 
+/// Whether the records of a set are the store's own: declarations, tokens, modules, transactions.
+pub(crate) fn is_own_set(name: &str) -> bool {
+    name.starts_with('<')
+}
+
 /// The bin with the declaration, as JSON.
 pub(crate) const DECLARATION_BIN: &str = "declaration";
 

@@ -75,8 +75,8 @@ struct MetRecords {
     shared: Arc<ServerShared>,
     served: Arc<ServedNamespace>,
     source: PartitionQuery,
-    /// Whether records of the server's own sets are passed over.
-    hides_own: bool,
+    /// Whether records of the set of this name are passed over.
+    hides: fn(&str) -> bool,
     filter: Option<Expression>,
     set_name: LastSet,
     job: Arc<Job>,
@@ -325,7 +325,7 @@ impl MetRecords {
         let namespace = &self.served.namespace;
         let lent = self.source.read(digest, |record| {
             let set = self.set_name.of(namespace, record.set_id());
-            if self.hides_own && is_own(set) {
+            if (self.hides)(set) {
                 return None;
             }
             let filter = self.filter.as_ref();
@@ -363,7 +363,7 @@ impl LastSet {
 }
 
 /// Whether records of this set are the server's own: monitors of transactions, and modules.
-fn is_own(set: &str) -> bool {
+fn is_of_server(set: &str) -> bool {
     set == MONITOR_SET || set == MODULE_SET
 }
 

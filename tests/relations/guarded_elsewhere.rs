@@ -201,3 +201,72 @@ fn expired_and_truncated_records_are_passed_over_and_their_edges_removed_by_an_a
     store.set("<relations").unwrap().truncate(None).unwrap();
     assert!(demo.delete(1).unwrap().is_some());
 }
+
+#[test]
+fn a_background_operation_on_all_sets_leaves_the_stores_own_alone() {
+    use spikelet::operations::put;
+    use spikelet::query::BackgroundPolicy;
+    use spikelet::storage::ManualClock;
+    use spikelet::{Error, NamespaceConfig, TransactionPolicy};
+    use std::sync::Arc;
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(1_000_000_000));
+    let open = || {
+        let config = NamespaceConfig::new("test").background(false);
+        let config = config.default_time_to_live(Duration::from_secs(60));
+        let builder = Store::builder().path(dir.path()).clock(clock.clone());
+        builder.namespace(config).open().unwrap()
+    };
+    let store = open();
+    let namespace = store.namespace("test").unwrap();
+    let demo = store.set("demo").unwrap();
+    follows(&store).link(1, 2).unwrap();
+    namespace
+        .write_together_once(&TransactionPolicy::default(), "token", |writes| {
+            writes.put(&demo, 3, [("n", 1)]);
+        })
+        .unwrap();
+    let policy = BackgroundPolicy::default();
+    let running = namespace.query_all().operate(&policy, [put("v", 2)]);
+    let done = running.unwrap().wait().unwrap();
+    assert_eq!((done.written, done.failed), (3, 0));
+    // It has given the records a time to live.
+    let never = WritePolicy::default().expiration(Expiration::Never);
+    demo.put_with(&never, 1, [("n", 1)]).unwrap();
+    clock.advance_ms(61_000);
+    store.close().unwrap();
+    drop((store, namespace, demo));
+    let store = open();
+    let demo = store.set("demo").unwrap();
+    let refused = demo.delete(1);
+    assert!(
+        matches!(refused, Err(Error::HasEdges { .. })),
+        "{refused:?}"
+    );
+    // A set that is named is written.
+    let own = store.set("<relations").unwrap();
+    let running = own.query_all().operate(&policy, [put("v", 2)]).unwrap();
+    assert_eq!(running.wait().unwrap().written, 1);
+}
+
+#[test]
+fn a_wire_clients_background_query_of_all_sets_leaves_the_stores_own_alone() {
+    let (running, mut wire) = served(OnDelete::Restrict);
+    let background = Message::new(0, WRITE, 0)
+        .field(0, b"test")
+        .field(7, &5_u64.to_be_bytes())
+        .op(2, 1, "v", &2_i64.to_be_bytes());
+    assert_eq!(wire.ask_many(&background).1, 0);
+    until(|| wire.info("query-show:id=5\n")[0].contains("status=done(ok)"));
+    let shown = wire.info("query-show:id=5\n").remove(0);
+    assert!(
+        shown.contains("recs-succeeded=3") && shown.contains("recs-failed=0"),
+        "{shown}"
+    );
+    let own = running.store.set("<relations").unwrap();
+    assert_eq!(own.get("follows").unwrap().unwrap().get("v"), None);
+    // Backups of all sets have the declarations.
+    let mut all = query();
+    all.fields.retain(|(kind, _)| *kind != 1);
+    assert_eq!(wire.ask_many(&all).0.len(), 4);
+}

@@ -10,6 +10,7 @@ use spikelet_storage::Digest;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::super::core::{NamespaceCore, key_of};
+use super::super::declaration::is_own_set;
 use super::super::namespace::Namespace;
 use super::super::policy::WritePolicy;
 use super::super::scratch::Scratch;
@@ -207,7 +208,8 @@ impl JobShared {
 impl Query {
     /// Begins to do operations on all records that the query finds, each for itself, in a thread of
     /// its own. They are met in the order of their digests, each once, even if the operations
-    /// change the key of the index. A record that begins to fit meanwhile may be met or not.
+    /// change the key of the index. A record that begins to fit meanwhile may be met or not. A
+    /// query that names no set leaves the store's own out, of which the names begin with `<`.
     ///
     /// After a crash, one with a name ([`BackgroundPolicy::name`]) goes on behind the last position
     /// that was saved: up to 10,000 records before the crash are met again. Let the filter exclude
@@ -377,6 +379,7 @@ impl Worker {
             .query
             .read_fitting(&digest, |stored| (stored.set_id(), key_of(stored)));
         let (written, key) = match found {
+            Ok(Some((set_id, _))) if self.spares(set_id) => return Ok(()),
             Ok(Some((set_id, key))) => (self.write(core, &digest, set_id), key),
             Ok(None) => (Err(Error::not_found()), None),
             Err(error) => (Err(error), None),
@@ -390,6 +393,13 @@ impl Worker {
             Err(error) => self.shared.fail(Some(digest), key, error),
         }
         Ok(())
+    }
+
+    /// Whether the records of a set are left alone.
+    fn spares(&self, set_id: u16) -> bool {
+        let query = &self.query;
+        let name = || query.core.storage.set_name(set_id).unwrap_or_default();
+        query.set_id.is_none() && is_own_set(&name())
     }
 
     fn write(&self, core: &Arc<NamespaceCore>, digest: &Digest, set_id: u16) -> Result<()> {

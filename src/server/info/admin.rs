@@ -3,10 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Ask, InfoAnswer, InfoError};
+use crate::engine::declaration::is_own_set;
 use crate::server::result_code;
-
-/// Sets of the store itself have names that begin so.
-const OWN_SETS_BEGIN: char = '<';
 
 /// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
 pub(super) fn truncate(ask: &mut Ask<'_>) -> InfoAnswer {
@@ -41,7 +39,7 @@ fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> InfoAnswer {
         return ok();
     };
     // Rules, tokens, modules and transactions: what reads them relies on finding all of them.
-    if let Some(own) = set.filter(|set| set.starts_with(OWN_SETS_BEGIN)) {
+    if let Some(own) = set.filter(|set| is_own_set(set)) {
         let text = format!("set \"{own}\" is the store's own and not truncated by itself");
         return Err(InfoError::new(result_code::FORBIDDEN, text));
     }

@@ -8,7 +8,8 @@ use spikelet_storage::PARTITIONS;
 
 use super::projection::{Projection, projection_of};
 use super::stream::StreamState;
-use super::{LastSet, MetRecords, QueryWork, WireQuery};
+use super::{LastSet, MetRecords, QueryWork, WireQuery, is_of_server};
+use crate::engine::declaration::is_own_set;
 use crate::engine::{PartitionQuery, PartitionStart};
 use crate::operation::Checked;
 use crate::policy::RecordExistsAction;
@@ -166,7 +167,11 @@ pub(crate) fn start(
             shared: Arc::clone(shared),
             served: Arc::clone(served),
             source,
-            hides_own: set_id.is_none() || writes,
+            hides: match (writes, set_id) {
+                (true, None) => is_own_set,
+                (false, Some(_)) => |_| false,
+                _ => is_of_server,
+            },
             // A change asks its filter under the record's lock.
             filter: filter.filter(|_| !writes),
             set_name: LastSet::default(),
