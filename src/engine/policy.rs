@@ -93,6 +93,14 @@ pub enum Expiration {
 }
 
 impl Expiration {
+    /// That of a record of a sharded collection, which gets no default time to live.
+    pub(super) const fn of_shards(self) -> Self {
+        match self {
+            Self::NamespaceDefault => Self::DontUpdate,
+            other => other,
+        }
+    }
+
     /// The void time: seconds since 2010, 0 = never.
     #[inline(always)]
     pub(super) fn void_time(self, now_ms: u64, default_ttl: u64, old: Option<u32>) -> Result<u32> {

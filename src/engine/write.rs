@@ -129,14 +129,13 @@ impl<'a> WriteTarget<'a> {
         }
     }
 
-    /// The expiration of the root of a sharded collection, which does not expire by the way.
+    /// The expiration of a record of a sharded collection, which does not expire by the way.
     #[cold]
-    fn root_expiration(&self, wanted: Expiration) -> Result<Expiration> {
-        match wanted {
-            Expiration::NamespaceDefault => Ok(Expiration::DontUpdate),
-            Expiration::After(_) => self.check_root(ShardLoss::Later).map(|()| wanted),
-            _ => Ok(wanted),
+    fn shard_expiration(&self, role: ShardRole, wanted: Expiration) -> Result<Expiration> {
+        if let (ShardRole::Root, Expiration::After(_)) = (role, wanted) {
+            self.check_root(ShardLoss::Later)?;
         }
+        Ok(wanted.of_shards())
     }
 
     /// Whether the root of sharded collections loses their description by an edit. Refuses that,
@@ -404,8 +403,8 @@ impl NamespaceCore {
         let (parsed, role) = parse_with_role(payload);
         let role = target.concerning(role)?;
         let expiration = match role {
-            ShardRole::Root => target.root_expiration(policy.expiration)?,
-            _ => policy.expiration,
+            ShardRole::None => policy.expiration,
+            role => target.shard_expiration(role, policy.expiration)?,
         };
         let metadata = Metadata {
             generation: found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1)),

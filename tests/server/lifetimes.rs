@@ -1,9 +1,13 @@
 //! How long records live, and what renews them.
 
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::server_client::*;
+use spikelet::record::KeyHash;
 use spikelet::server::Server;
+use spikelet::storage::ManualClock;
+use spikelet::{NamespaceConfig, ShardedList, Store};
 
 const NOW_AFTER_2010: u64 = 1_262_304_000;
 
@@ -67,4 +71,45 @@ fn a_namespace_without_expiry_refuses_times_to_live() {
     assert_eq!(wire.ask(&Message::put(1, "i", 1).ttl(10)).code, 22);
     assert_eq!(wire.ask(&Message::put(1, "i", 1).ttl(u32::MAX)).code, 0);
     assert!(wire.info("namespace/test\n")[0].contains("nsup-period=0"));
+}
+
+#[test]
+fn writes_in_the_background_give_shards_no_end() {
+    let clock = Arc::new(ManualClock::at(1_000_000_000));
+    let config = NamespaceConfig::new("test").key_hash(KeyHash::Ripemd160);
+    let store = Store::builder()
+        .namespace(config.default_time_to_live(Duration::from_secs(60)))
+        .clock(Arc::clone(&clock) as _)
+        .open()
+        .unwrap();
+    let list = ShardedList::new(&store, "demo", "alice", "by").unwrap();
+    for id in 0..10 {
+        list.add(id).unwrap();
+    }
+    list.shards().activate(4).unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    let background = Message::new(0, WRITE, 0)
+        .field(0, b"test")
+        .field(1, b"demo")
+        .field(7, &5_u64.to_be_bytes())
+        .op(2, 1, "x", &1_i64.to_be_bytes());
+    assert_eq!(wire.ask(&background).code, 0);
+    until(|| wire.info("query-show:id=5\n")[0].contains("recs-succeeded=5"));
+    clock.advance_ms(61_000);
+    assert_eq!(list.len().unwrap(), 10);
+    // A time that the client names is the record's.
+    let soon = background.ttl(60);
+    let soon = Message {
+        fields: vec![
+            (0, b"test".to_vec()),
+            (1, b"demo".to_vec()),
+            (7, 6_u64.to_be_bytes().to_vec()),
+        ],
+        ..soon
+    };
+    assert_eq!(wire.ask(&soon).code, 0);
+    until(|| wire.info("query-show:id=6\n")[0].contains("recs-succeeded=5"));
+    clock.advance_ms(61_000);
+    assert_eq!(list.len().unwrap(), 0);
 }
