@@ -46,7 +46,7 @@ pub enum BackupError {
         #[source]
         source: ReadError,
     },
-    /// The call was refused before it began; the text says why, and what to do.
+    /// The call was refused; the text says why, and what to do.
     #[error("{0}")]
     Refused(String),
     /// The call was cancelled before it finished.

@@ -42,6 +42,7 @@
 //! # }
 //! ```
 
+mod collection;
 mod error;
 mod files;
 mod float;

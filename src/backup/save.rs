@@ -1,5 +1,6 @@
 //! Saves a store to a backup.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use super::writer::{Blobs, Writer, append_record, is_restored};
 use crate::engine::SavedVersion;
 use crate::record::{KeyHash, RecordView};
 use crate::value::ParticleType;
-use crate::{Namespace, Store};
+use crate::{Key, Namespace, Store};
 
 /// A directory's file ends at this size, and the next one begins.
 const FILE_BYTES: u64 = 250 << 20;
@@ -38,7 +39,8 @@ pub struct BackupOptions {
     pub no_ttl_only: bool,
     /// Leaves out the definitions of secondary indexes. Default: false.
     pub no_indexes: bool,
-    /// The size in bytes at which a directory's file ends. Default: 250 MiB.
+    /// The size in bytes at which a directory's file ends, behind the last record of a sharded
+    /// collection. Default: 250 MiB.
     pub file_bytes: u64,
     /// Cancels the backup when it becomes true: it returns [`BackupError::Cancelled`] and leaves no
     /// files. Default: never.
@@ -127,6 +129,25 @@ impl BackupSummary {
             self.damage.push(what);
         }
     }
+
+    /// The counts of saved records.
+    pub(super) const fn counts(&self) -> [u64; 4] {
+        [
+            self.records,
+            self.without_key,
+            self.foreign_digests,
+            self.vectors,
+        ]
+    }
+
+    pub(super) const fn set_counts(&mut self, counts: [u64; 4]) {
+        [
+            self.records,
+            self.without_key,
+            self.foreign_digests,
+            self.vectors,
+        ] = counts;
+    }
 }
 
 /// Saves the records of a store, to the file `out` if its name ends in `.asb`, or else to a
@@ -134,10 +155,13 @@ impl BackupSummary {
 /// records saved.
 ///
 /// The store may be in use: each record is saved as of one moment, different records as of
-/// different moments. Records come in the order of partitions and digests, so equal records give
-/// equal bytes. Definitions of secondary indexes come first: for the saved sets, and, if no sets
-/// are named, for all sets. User keys are saved with Aerospike's digest; lists and maps without
-/// their persisted index. Holds a partition's digests and one record in memory.
+/// different moments, and no element of a collection is missed because its shards change meanwhile.
+/// Records come in the order of partitions and digests, so equal records give equal bytes; the
+/// companions of a root directly behind it. A companion that its root does not read is left out;
+/// one without a root is not. Definitions of secondary indexes come first: for the saved sets, and,
+/// if no sets are named, for all sets. User keys are saved with Aerospike's digest; lists and maps
+/// without their persisted index. Holds a partition's digests and one record in memory, and, if a
+/// root does not store its key, the keys of its set's roots: for it the set is gone through.
 ///
 /// # Errors
 /// An error in the options or the output, or a cancellation, leaves no files. Damaged records are
@@ -222,6 +246,8 @@ pub(super) struct Saver<'a> {
     /// Set names by number.
     set_names: Vec<String>,
     wanted: Option<Vec<u16>>,
+    /// The keys of roots that do not store them, as companions say.
+    pub(super) root_keys: HashMap<Digest, Key<'static>>,
 }
 
 impl<'a> Saver<'a> {
@@ -234,6 +260,7 @@ impl<'a> Saver<'a> {
             options,
             set_names: set_names(namespace),
             wanted: wanted_sets(namespace, &options.sets)?,
+            root_keys: HashMap::new(),
         })
     }
 
@@ -263,9 +290,7 @@ impl<'a> Saver<'a> {
                 summary.note_damage(format!("namespace {}: {damage}", namespace.name()));
             });
             for digest in &digests {
-                if is_cancelled(self.options.cancel.as_ref()) {
-                    return Err(BackupError::Cancelled);
-                }
+                self.check_not_cancelled()?;
                 // Checked before the record, so that a file ends between records.
                 if file.written() >= self.options.file_bytes && output.is_dir() {
                     summary.bytes += file.written();
@@ -273,9 +298,7 @@ impl<'a> Saver<'a> {
                     number += 1;
                     file = self.begin_file(output, number)?;
                 }
-                if self.record(digest, file.text(), summary)? {
-                    file.emit().map_err(output.failed())?;
-                }
+                self.save_with_companions(digest, &mut file, output, summary)?;
             }
             progress(summary.records);
         }
@@ -285,6 +308,13 @@ impl<'a> Saver<'a> {
             name: self.namespace.name().to_owned(),
             records: summary.records - records_before,
         });
+        Ok(())
+    }
+
+    pub(super) fn check_not_cancelled(&self) -> Result<(), BackupError> {
+        if is_cancelled(self.options.cancel.as_ref()) {
+            return Err(BackupError::Cancelled);
+        }
         Ok(())
     }
 
@@ -325,12 +355,28 @@ impl<'a> Saver<'a> {
         text: &mut Vec<u8>,
         summary: &mut BackupSummary,
     ) -> Result<bool, BackupError> {
+        let read = self.record_if(digest, text, summary, |_, _| Some(()));
+        Ok(self.noted(digest, read, text, summary)?.is_some())
+    }
+
+    /// Writes the text of a record into `text`, and returns what `wanted` says of it and its set.
+    /// `None` if that is nothing, or the record is not selected, or gone.
+    pub(super) fn record_if<R>(
+        &mut self,
+        digest: &Digest,
+        text: &mut Vec<u8>,
+        summary: &mut BackupSummary,
+        wanted: impl FnOnce((u16, &str), &SavedVersion<'_>) -> Option<R>,
+    ) -> crate::Result<Option<R>> {
         let (namespace, options) = (self.namespace, self.options);
         let saved = namespace.read_to_save(digest, |set_id, version| {
             if options.no_ttl_only && version.void_time != 0 {
-                return Ok(false);
+                return Ok(None);
             }
             let set = self.set_name(set_id);
+            let Some(wanted) = wanted((set_id, set), version) else {
+                return Ok(None);
+            };
             let mut version = *version;
             if options.no_bins {
                 version.bins = RecordView::EMPTY;
@@ -341,22 +387,32 @@ impl<'a> Saver<'a> {
             }
             append_record(text, namespace.name(), set, &version, options.blobs)?;
             count(&version, own, summary);
-            Ok(true)
+            Ok(Some(wanted))
         });
-        match saved {
-            Ok(saved) => Ok(saved.unwrap_or(false)),
+        Ok(saved?.flatten())
+    }
+
+    /// Notes damage that was met in place of a record.
+    pub(super) fn noted<R>(
+        &self,
+        digest: &Digest,
+        read: crate::Result<Option<R>>,
+        text: &mut Vec<u8>,
+        summary: &mut BackupSummary,
+    ) -> Result<Option<R>, BackupError> {
+        match read {
             Err(error) if error.is_damage() => {
                 text.clear();
-                let name = namespace.name();
+                let name = self.namespace.name();
                 summary.note_damage(format!("namespace {name}, record {digest}: {error}"));
-                Ok(false)
+                Ok(None)
             }
-            Err(other) => Err(other.into()),
+            read => Ok(read?),
         }
     }
 
     /// Returns the name of a set, which may be newer than this backup.
-    fn set_name(&mut self, id: u16) -> &str {
+    pub(super) fn set_name(&mut self, id: u16) -> &str {
         let place = usize::from(id);
         if place >= self.set_names.len() {
             self.set_names = set_names(self.namespace);

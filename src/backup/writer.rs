@@ -1,6 +1,7 @@
 //! Writes records as the text of a backup.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 
 use super::float::write_float;
 use super::index::{SavedIndex, append_indexes};
@@ -105,6 +106,17 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&self.text)?;
         self.written += self.text.len() as u64;
         self.text.clear();
+        Ok(())
+    }
+}
+
+impl Writer<BufWriter<File>> {
+    /// Takes back what was written behind this number of bytes.
+    pub(super) fn take_back(&mut self, written: u64) -> io::Result<()> {
+        self.text.clear();
+        self.out.seek(SeekFrom::Start(written))?;
+        self.out.get_ref().set_len(written)?;
+        self.written = written;
         Ok(())
     }
 }

@@ -77,6 +77,11 @@ impl SavedVersion<'_> {
         }
     }
 
+    /// The user key, if it is there.
+    pub(crate) fn stored_key(&self) -> Option<Key<'static>> {
+        Key::from_stored(self.key?).ok().map(Key::into_owned)
+    }
+
     fn is_companion(&self) -> bool {
         ShardRole::of(self.bins.as_bytes()) == ShardRole::Companion
     }

@@ -39,6 +39,8 @@ mod record_name;
 mod request_runner;
 mod route;
 mod route_cache;
+#[cfg(feature = "backup")]
+mod saved_root;
 mod scheme;
 mod sharded;
 mod shards;
@@ -61,6 +63,8 @@ pub(crate) use auto_shard::{PAUSE_MS, note_obstacle};
 pub(crate) use content::{Collection, number};
 pub(crate) use merge::{ElementSortKey, in_pages, pages, value_of};
 pub(crate) use policy::is_ahead;
+#[cfg(feature = "backup")]
+pub(crate) use saved_root::{SavedRoot, keys_of};
 pub(crate) use scheme::{check_bin, key_in, key_value};
 pub(crate) use sorted::{Lists, Maps, SortedBin};
 

@@ -10,3 +10,4 @@ mod golden;
 mod indexes;
 mod relations;
 mod shards;
+mod shards_in_use;
