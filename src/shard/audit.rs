@@ -8,11 +8,15 @@ use serde::Serialize;
 
 use super::description::{DescribedCollection, Description, Form, in_words};
 use super::protocol::{self, view};
+use super::record_name::RecordName;
+use super::route::RecordRef;
 use super::scheme::{DESCRIPTION_BINS, Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme};
+use super::time::layout::{CollectionPart, TimeLayout};
 use crate::expressions::{bin_exists, or};
+use crate::record::companion_key::{KeyForm, suffixed_key};
 use crate::record::{Record, companion_name};
 use crate::value::ValueRef;
-use crate::{Expression, Key, RecordSet, Result, Value};
+use crate::{Error, Expression, Key, RecordSet, Result, Value};
 
 /// A sharded collection, or its remains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,7 +49,8 @@ pub struct ShardedCollection {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ShardRecord {
-    /// The key of the record.
+    /// The key of the record: if it stores none, by its name and the description in its root. Where
+    /// there is no root to say how its key is formed, it is that of a shard by hash.
     pub key: Key<'static>,
     /// The number of the shard, from 0.
     pub shard: u64,
@@ -113,6 +118,52 @@ struct AuditedRoot {
     bytes: u64,
 }
 
+impl AuditedRoot {
+    /// `None`: the record says nothing of shards.
+    fn of(record: &Record) -> Option<Self> {
+        Some(Self {
+            subkeys: record.get(SUBKEYS)?,
+            description: Description::parse(&DESCRIPTION_BINS.map(|bin| record.get(bin))).ok(),
+            elements: record
+                .bins()
+                .map(|(name, value)| (name.to_owned(), element_count(&value)))
+                .collect(),
+            bytes: bytes(record),
+        })
+    }
+}
+
+/// A companion, and whether it stores its key.
+struct AuditedCompanion {
+    record: ShardRecord,
+    has_key: bool,
+}
+
+impl AuditedCompanion {
+    /// The companion as its root describes it.
+    fn named(self, root: &Key<'_>, entry: &DescribedCollection, keys: KeyForm) -> ShardRecord {
+        let Self {
+            mut record,
+            has_key,
+        } = self;
+        let place = match record.bucket {
+            None => Some(RecordRef::Companion(keys, record.shard)),
+            Some(begin) => {
+                let layout = TimeLayout::of(&entry.form.value());
+                let part = CollectionPart::of(record.is_page, record.shard, begin);
+                layout
+                    .zip(part)
+                    .map(|(layout, part)| RecordRef::Timed(keys, layout, part))
+            }
+        };
+        if let (false, Some(place)) = (has_key, place) {
+            let bin = entry.bin;
+            record.key = RecordName { root, bin, place }.key();
+        }
+        record
+    }
+}
+
 /// The companions of one collection: the key of its root, and the name of its bin where they bear
 /// it.
 type Name = (Key<'static>, Option<String>);
@@ -125,8 +176,9 @@ pub fn sharded_records() -> Expression {
     or([bin_exists(SUBKEYS), bin_exists(SHARD_OF)])
 }
 
-/// All sharded collections of a set, by the keys of their roots and their bins. One scan; memory
-/// for each sharded collection.
+/// All sharded collections of a set, by the keys of their roots and their bins. One scan, and where
+/// a root stores no key one batch of the records that companions name; memory for each sharded
+/// collection. Of a root that stores no key and has no companion nothing is known.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -144,42 +196,52 @@ pub fn sharded_records() -> Expression {
 /// If the records cannot be read.
 pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedCollection>> {
     let mut roots: BTreeMap<Key<'static>, AuditedRoot> = BTreeMap::new();
-    let mut companions: BTreeMap<Name, Vec<ShardRecord>> = BTreeMap::new();
+    let mut companions: BTreeMap<Name, Vec<AuditedCompanion>> = BTreeMap::new();
+    let mut is_keyless = false;
     records.scan_records(&mut |record| {
-        let Some(key) = record.key().map(Key::into_owned) else {
-            return;
-        };
-        if let Some((name, companion)) = companion(&key, record) {
+        if let Some((name, companion)) = companion(record) {
             companions.entry(name).or_default().push(companion);
-        } else if let Some(subkeys) = record.get(SUBKEYS) {
-            let root = AuditedRoot {
-                subkeys,
-                description: Description::parse(&DESCRIPTION_BINS.map(|bin| record.get(bin))).ok(),
-                elements: record
-                    .bins()
-                    .map(|(name, value)| (name.to_owned(), element_count(&value)))
-                    .collect(),
-                bytes: bytes(record),
-            };
-            roots.insert(key, root);
+        } else if let Some(root) = AuditedRoot::of(record) {
+            match record.key() {
+                Some(key) => drop(roots.insert(key.into_owned(), root)),
+                None => is_keyless = true,
+            }
         }
     })?;
+    if is_keyless {
+        let named: BTreeSet<&Key<'_>> = companions.keys().map(|(root, _)| root).collect();
+        let unknown = named.into_iter().filter(|root| !roots.contains_key(*root));
+        let unknown: Vec<Key<'static>> = unknown.cloned().collect();
+        for (key, read) in unknown.iter().zip(records.read_each(&unknown, None)) {
+            let found = match read {
+                // A set that is seen through a filter.
+                Err(Error::FilteredOut { .. }) => None,
+                read => read?,
+            };
+            let root = found.filter(|found| companion_name(found.view()).is_none());
+            if let Some(root) = root.as_ref().and_then(AuditedRoot::of) {
+                roots.insert(key.clone(), root);
+            }
+        }
+    }
     // After the scan, which meets roots and companions in any order.
     let mut collections = Vec::new();
     for (key, root) in roots {
         match &root.description {
             Some(description) => collections.extend(description.entries().iter().map(|entry| {
-                let by_bin = description.keys(entry.bin).by_bin();
-                let bin = by_bin.then(|| entry.bin.as_str().to_owned());
-                let companions = companions.remove(&(key.clone(), bin)).unwrap_or_default();
-                judged(key.clone(), entry, &root, companions)
+                let keys = description.keys(entry.bin);
+                let bin = keys.by_bin().then(|| entry.bin.as_str().to_owned());
+                let found = companions.remove(&(key.clone(), bin)).unwrap_or_default();
+                let named = found.into_iter().map(|one| one.named(&key, entry, keys));
+                judged(key.clone(), entry, &root, named.collect())
             })),
             None => {
                 let of_root = companions.range((key.clone(), None)..);
                 let of_root = of_root.map(|(name, _)| name.clone());
                 let names: Vec<Name> = of_root.take_while(|(root, _)| *root == key).collect();
                 let found = names.iter().filter_map(|name| companions.remove(name));
-                let mut companions: Vec<ShardRecord> = found.flatten().collect();
+                let found = found.flatten().map(|one| one.record);
+                let mut companions: Vec<ShardRecord> = found.collect();
                 for companion in &mut companions {
                     companion.status = ShardStatus::Unknown;
                 }
@@ -193,7 +255,8 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
     }
     collections.extend(companions.into_iter().map(|((key, bin), companions)| {
         let scheme = "in one record, or deleted".to_owned();
-        collection(key, bin, scheme, companions)
+        let companions = companions.into_iter().map(|one| one.record);
+        collection(key, bin, scheme, companions.collect())
     }));
     collections.sort_by(|a, b| (&a.key, &a.bin).cmp(&(&b.key, &b.bin)));
     Ok(collections)
@@ -319,11 +382,17 @@ fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u6
 }
 
 /// A record with the bin `shard_of`, and the root that it names.
-fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)> {
+fn companion(record: &Record) -> Option<(Name, AuditedCompanion)> {
     let name = companion_name(record.view())?;
     let is_page = name.shards == 0;
-    let companion = ShardRecord {
-        key: key.clone(),
+    let stored = record.key().map(Key::into_owned);
+    let has_key = stored.is_some();
+    let key = stored.unwrap_or_else(|| match name.bin {
+        Some(bin) => suffixed_key(&name.root, &format!("{bin}:{}", name.shard)),
+        None => suffixed_key(&name.root, &name.shard.to_string()),
+    });
+    let record = ShardRecord {
+        key,
         shard: name.shard,
         bucket: name.begin,
         epoch: name.epoch,
@@ -334,7 +403,7 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
         status: ShardStatus::Orphan,
     };
     let of = (name.root.into_owned(), name.bin.map(str::to_owned));
-    Some((of, companion))
+    Some((of, AuditedCompanion { record, has_key }))
 }
 
 fn elements(record: &Record) -> u64 {

@@ -79,6 +79,23 @@ impl TimeLayout {
         list(items)
     }
 
+    /// Returns the layout that an entry of `subkeys` describes; `None` for one of another form.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        let Value::List(items) = value else {
+            return None;
+        };
+        let [_, Value::String(width), rest @ ..] = &items[..] else {
+            return None;
+        };
+        let shards = match rest.first() {
+            Some(Value::Int(shards)) => u64::try_from(*shards).ok()?,
+            _ => 1,
+        };
+        let width = width.parse().ok()?;
+        let layout = Self { width, shards };
+        layout.parse(value).is_ok().then_some(layout)
+    }
+
     /// Reads an entry of `subkeys`, for a handle of this layout.
     ///
     /// # Errors
@@ -195,6 +212,17 @@ impl TimeLayout {
 }
 
 impl CollectionPart {
+    /// Returns the part with this number and beginning; `None` if there is no such part.
+    pub(crate) const fn of(is_page: bool, number: u64, begin: i64) -> Option<Self> {
+        match (is_page, number) {
+            (false, shard) => Some(Self::Shard(TimeBucket(begin), shard)),
+            (true, 0) => Some(Self::Page(DirectoryPage::Top)),
+            (true, 1) => Some(Self::Page(DirectoryPage::Year(begin))),
+            (true, 2) => Some(Self::Page(DirectoryPage::Day(begin))),
+            _ => None,
+        }
+    }
+
     /// Returns the number of the record, and its beginning.
     pub(crate) const fn numbers(self) -> (i64, i64) {
         match self {
