@@ -384,6 +384,16 @@ impl<'n> RecordLock<'n> {
         header.unwrap_or_default()
     }
 
+    /// Whether a version is larger than the one before, or that cannot be read.
+    fn makes_larger(&self, version: &NewVersion<'_>) -> bool {
+        let Ok(Some(before)) = self.entry() else {
+            return true;
+        };
+        let length = |key: Option<&[u8]>| key.map_or(0, <[u8]>::len);
+        let (key, payload) = before.key_and_payload();
+        version.payload.len() > payload.len() || length(version.key) > length(key)
+    }
+
     #[inline]
     fn check_set(&self, change: &Change<'_>) -> Result<()> {
         match change {

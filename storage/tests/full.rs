@@ -9,8 +9,8 @@ use common::{
     NOW_MS, delete, devices, digest, fill, get, options, payload_of, put, simulated, version,
 };
 use spikelet_storage::{
-    BLOCK_BYTES, Delivery, Error, HEADER_BYTES, Header, Namespace, NewVersion, Options,
-    SMALL_BLOCK_BYTES, SimulatedDevice, Storage, Truncate,
+    BLOCK_BYTES, Change, Delivery, Digest, Error, HEADER_BYTES, Header, Namespace, NewVersion,
+    Options, SMALL_BLOCK_BYTES, SimulatedDevice, Storage, Truncate,
 };
 use std::sync::Arc;
 
@@ -64,6 +64,43 @@ fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
         assert_eq!(get(&namespace, &digest(record)).unwrap(), expected);
     }
     assert_eq!(get(&namespace, &digest(0)).unwrap(), Some(b"new".to_vec()));
+}
+
+#[test]
+fn a_group_that_deletes_and_makes_no_record_larger_goes_on_in_a_full_namespace() {
+    let _turn = alone();
+    let namespace = memory(BLOCKS);
+    let list = digest(u64::MAX);
+    put(&namespace, &list, &[7; 20]).unwrap();
+    let count = fill(&namespace, LARGE);
+    let group = |put: &Digest, bytes: usize, deleted: Option<u64>| {
+        let payload = vec![7; bytes];
+        let change = Change::Put(version(&payload));
+        let mut members = vec![(namespace.lock(put, None).unwrap(), change)];
+        members.extend(deleted.map(|record| {
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            (lock, Change::Delete(NOW_MS))
+        }));
+        namespace.commit_group(members).map(drop)
+    };
+    group(&list, 19, Some(0)).unwrap();
+    group(&list, 19, Some(1)).unwrap();
+    for refused in [
+        group(&list, 20, Some(2)),
+        group(&digest(count), 1, Some(2)),
+        group(&list, 1, None),
+    ] {
+        assert!(
+            matches!(refused, Err(Error::StopWrites { .. })),
+            "{refused:?}"
+        );
+    }
+    let lengths = [list, digest(0), digest(1), digest(2)].map(|digest| {
+        get(&namespace, &digest)
+            .unwrap()
+            .map(|payload| payload.len())
+    });
+    assert_eq!(lengths, [Some(19), None, None, Some(LARGE)]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use spikelet::expressions::{ge, int_bin, int_val};
 use spikelet::operations::{add, append, put, touch};
 use spikelet::query::IndexDefinition;
+use spikelet::relation::Members;
 use spikelet::storage::ManualClock;
 use spikelet::{
     Error, Expiration, NamespaceConfig, Store, TransactionPolicy, TransactionSet, WritePolicy, bins,
@@ -201,4 +202,30 @@ fn the_generation_behind_65_535_is_1_in_groups_and_transactions() {
 fn generation_in(accounts: &TransactionSet<'_>) -> u16 {
     let header = accounts.get_header("alice").unwrap();
     header.map_or(0, |it| it.generation)
+}
+
+#[test]
+fn a_delete_beside_which_no_record_grows_goes_on_while_writes_are_stopped() {
+    let config = NamespaceConfig::new("test").background(false);
+    let builder = Store::builder().namespace(config.max_device_bytes(64 << 20));
+    let store = builder.open().unwrap();
+    let lists = ("lists", "users", "members");
+    let members = Members::new(&store, "users", lists);
+    let blob = vec![7_u8; 900 << 10];
+    let put = |key: i64| members.put(key, [("b", blob.as_slice())]);
+    let full = (0..200).find_map(|key| put(key).err()).unwrap();
+    assert_eq!(full.result_code(), 8, "{full}");
+    let set = store.set("users").unwrap();
+    let before = members.len().unwrap();
+    assert!(set.delete(1).unwrap().is_some());
+    assert!(members.remove(2).unwrap());
+    assert_eq!(members.len().unwrap(), before - 2);
+    // Writes are stopped still, beside a delete, too.
+    let larger = store.namespace("test").unwrap().transaction(|tx| {
+        let users = tx.set("users")?;
+        users.delete(3)?;
+        users.put(4, [("c", 1)])
+    });
+    assert_eq!(larger.unwrap_err().result_code(), 8);
+    assert!(set.exists(3).unwrap());
 }

@@ -17,6 +17,23 @@ pub type GroupMember<'n, 'c> = (RecordLock<'n>, Option<Change<'c>>);
 /// How many members of a large group the memory is fetched for ahead.
 pub(crate) const AHEAD: usize = 16;
 
+/// A group that deletes and makes no record larger goes on when writes are stopped, as a delete
+/// does: such as that of a record and of what others say of it. Cleaning wins more than it takes.
+fn purpose_of(members: &[GroupMember<'_, '_>]) -> SpacePurpose {
+    let changes = || members.iter().filter_map(|(_, change)| change.as_ref());
+    let has_put = changes().any(|change| matches!(change, Change::Put(_)));
+    let has_delete = changes().any(|change| matches!(change, Change::Delete(_)));
+    let makes_larger = |(lock, change): &GroupMember<'_, '_>| match change {
+        Some(Change::Put(version)) => lock.makes_larger(version),
+        _ => false,
+    };
+    if has_put && (!has_delete || members.iter().any(makes_larger)) {
+        SpacePurpose::Write
+    } else {
+        SpacePurpose::Delete
+    }
+}
+
 /// A group on its way into the log.
 #[derive(Default)]
 struct AppendedGroup {
@@ -122,12 +139,7 @@ impl Core {
         members: &[GroupMember<'_, '_>],
         AppendedGroup { entries, edits }: &mut AppendedGroup,
     ) -> Result<()> {
-        let is_put = |(_, change): &GroupMember<'_, '_>| matches!(change, Some(Change::Put(_)));
-        let purpose = if members.iter().any(is_put) {
-            SpacePurpose::Write
-        } else {
-            SpacePurpose::Delete
-        };
+        let purpose = purpose_of(members);
         if members.iter().any(|(_, change)| change.is_some()) {
             self.log.check_writable(purpose)?;
         }
