@@ -20,8 +20,8 @@ pub struct Piece {
     pub text: Vec<u8>,
     /// Where the next piece begins; `None`: this is the last one.
     pub next: Option<PieceStart>,
-    /// The number of damaged records, which are left out. Those of a partition are counted again in
-    /// each of its pieces.
+    /// The number of damaged records, which are left out. Those of a partition are counted in the
+    /// first of its pieces.
     pub damaged: u64,
     /// The number of damaged entries that the store's opening has met. The records of some are
     /// unknown; others are damaged records of the pieces.
@@ -96,8 +96,9 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
             return Ok(text.end(Some(at)));
         }
         let damaged = &mut text.summary.damaged;
-        let digests =
-            namespace.digests_in(at.partition, None, at.after.as_ref(), |_| *damaged += 1);
+        let digests = namespace.digests_in(at.partition, None, at.after.as_ref(), |_| {
+            *damaged += u64::from(at.after.is_none());
+        });
         for digest in &digests {
             if text.writer.written() >= PIECE_BYTES {
                 return Ok(text.end(Some(at)));

@@ -309,3 +309,29 @@ fn damaged_records_are_counted_and_a_backup_mends_them() {
     assert_eq!((restored.restored, restored.fresher), (1, 2));
     assert_eq!(set.get("b").unwrap().unwrap().get("text"), Some("b".into()));
 }
+
+#[test]
+fn damage_of_a_partition_is_counted_in_the_first_of_its_pieces() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = |key: &str| KeyHash::Ripemd160.digest("demo", &Key::from(key));
+    let partition = digest("b").partition();
+    let same = (0..).map(|n| format!("large {n}"));
+    let same = same.filter(|key| digest(key).partition() == partition);
+    let store = open(dir.path());
+    let set = store.set("demo").unwrap();
+    for key in same.take(8) {
+        set.put(&*key, [("b", Value::Blob(vec![7; 900 << 10]))])
+            .unwrap();
+    }
+    store.close().unwrap();
+    drop((store, set));
+    let namespace = damaged(dir.path(), "b").namespace("test").unwrap();
+    let (mut pieces, mut damage, mut from) = (0, 0, Some(PieceStart::default()));
+    while let Some(begin) = from {
+        let piece = backup::piece(&namespace, begin).unwrap();
+        pieces += 1;
+        damage += piece.damaged;
+        from = piece.next;
+    }
+    assert_eq!((pieces, damage), (3, 1));
+}

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use spikelet::expressions::{ExpType, eq, list_bin, lists, val};
 use spikelet::query::IndexDefinition;
-use spikelet::{ListReturnType, bins};
+use spikelet::server::Server;
+use spikelet::{Digest, ListReturnType, bins};
 
 use crate::server_client::*;
 
@@ -292,4 +293,54 @@ fn a_query_misses_an_index_that_was_dropped_meanwhile() {
     let (records, code) = other.receive_many();
     assert_eq!(code, 201);
     assert!(records.len() < RECORDS, "{}", records.len());
+}
+
+#[test]
+fn a_page_behind_a_record_does_not_count_the_damage_of_its_partition_again() {
+    let first = digest(0);
+    let same = (1..).filter(|key| digest(*key).partition() == first.partition());
+    let keys: Vec<i64> = std::iter::once(0).chain(same.take(2)).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let open = || namespaces().path(dir.path()).open().unwrap();
+    let store = open();
+    let set = store.set("demo").unwrap();
+    for key in &keys {
+        set.put(*key, [("t", format!("the text of {key}, found again"))])
+            .unwrap();
+    }
+    store.close().unwrap();
+    drop((store, set));
+    let device = dir.path().join("test/device-0");
+    let mut bytes = std::fs::read(&device).unwrap();
+    let text = format!("the text of {}, ", keys[2]);
+    let found = bytes
+        .windows(text.len())
+        .position(|window| window == text.as_bytes());
+    bytes[found.unwrap()] ^= 0xff;
+    std::fs::write(&device, bytes).unwrap();
+    let store = open();
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    let partition = (first.partition() as u16).to_le_bytes();
+    let mut page = |id: u64, behind: Option<Digest>| {
+        let mut page = query().field(7, &id.to_be_bytes());
+        page.fields[2].1 = match behind {
+            Some(digest) => {
+                page = page.field(12, digest.as_bytes());
+                Vec::new()
+            }
+            None => partition.to_vec(),
+        };
+        let (records, code) = wire.ask_many(&page);
+        let shown = wire.info(&format!("query-show:id={id}\n")).remove(0);
+        let failed = shown
+            .split(':')
+            .find_map(|it| it.strip_prefix("recs-failed="));
+        (records, code, failed.unwrap().to_owned())
+    };
+    let (records, code, failed) = page(1, None);
+    assert_eq!((records.len(), code, &*failed), (2, 0, "1"));
+    let last = records[0].field(4).try_into().unwrap();
+    let (records, code, failed) = page(2, Some(Digest::new(last)));
+    assert_eq!((records.len(), code, &*failed), (1, 0, "0"));
 }

@@ -204,9 +204,13 @@ impl PartitionQuery {
             *next += 1;
             let after = start.behind.as_ref().map(|(_, digest)| digest);
             let sets = self.query.set_id.as_ref().map(std::slice::from_ref);
-            *current = self
-                .namespace
-                .digests_in(start.partition, sets, after, &mut *damaged);
+            let partition = start.partition;
+            *current = self.namespace.digests_in(partition, sets, after, |damage| {
+                // Told where the partition began.
+                if after.is_none() {
+                    damaged(damage);
+                }
+            });
             current.reverse();
         }
     }
