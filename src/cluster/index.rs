@@ -228,9 +228,9 @@ impl IndexedRecordSet for ClusterSet {
     /// range of partitions that has no more.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for a query of anything else than one value; [`Error::IndexNotFound`]
-    /// for an index that no handle of this [`Cluster`](super::Cluster) has declared;
-    /// [`Error::Parameter`] for bytes.
+    /// [`Error::Forbidden`] for a query of anything else than one integer or text;
+    /// [`Error::IndexNotFound`] for an index that no handle of this [`Cluster`](super::Cluster) has
+    /// declared; [`Error::Parameter`] for a text that is no cursor.
     fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
         let ([value], IndexRange::Any) = (query.equal, query.range) else {
             return Err(self.refuse(query.index));
@@ -248,6 +248,9 @@ impl IndexedRecordSet for ClusterSet {
         let mut start = query
             .after
             .map_or(Ok(IndexStart::default()), IndexStart::parse)?;
+        if query.limit == 0 {
+            return Ok(KeyPage::default());
+        }
         loop {
             // A server answers in no order, so a page is right only if all of its partitions'
             // records are here: beyond `limit` the partitions are halved, and a single one is read

@@ -12,8 +12,8 @@ use spikelet::relation::{
 };
 use spikelet::shard::ShardPolicy;
 use spikelet::{
-    Error, IndexQuery, IndexRange, IndexedRecordSet, Key, NamespaceConfig, RecordSet, RecordStore,
-    Store, Value, WritePolicy,
+    Error, IndexQuery, IndexRange, IndexedRecordSet, Key, KeyPage, NamespaceConfig, RecordSet,
+    RecordStore, Store, Value, WritePolicy,
 };
 
 use crate::common::Served;
@@ -103,6 +103,19 @@ fn pages_of_an_index_have_each_record_once_whatever_their_size() {
         let refused = ask(equal, range, None).unwrap_err();
         assert!(matches!(refused, Error::Forbidden(_)), "{refused}");
     }
+    let none = IndexQuery {
+        limit: 0,
+        ..query(&one, all, None)
+    };
+    // As a store in the process answers: a cursor would pass over records.
+    assert_eq!(records.query_keys(&none).unwrap(), KeyPage::default());
+    let store = Store::in_memory().unwrap();
+    let local = store.set("people").unwrap();
+    local
+        .ensure_index(IndexDefinition::new("by", ["team"]))
+        .unwrap();
+    local.put(1, [("team", 1)]).unwrap();
+    assert_eq!(local.query_keys(&none).unwrap(), KeyPage::default());
     for cursor in ["", "1", "4096.1.", "1.0.", "1.1", "-1.1.", "1.5000."] {
         let refused = ask(&one, all, Some(cursor)).unwrap_err();
         assert!(
