@@ -325,7 +325,11 @@ impl<'n> RecordLock<'n> {
         }
         let entry = self.entry_of(change);
         let log = &self.core.log;
-        let appended = log.append_since(self.truncations.known(), change.purpose(), entry)?;
+        let known = match change {
+            Change::Put(_) => self.truncations.known(),
+            Change::Delete(_) => KnownTruncations::default(),
+        };
+        let appended = log.append_since(known, change.purpose(), entry)?;
         self.publish(change, &appended);
         Ok(Some(appended.lsn))
     }

@@ -201,9 +201,7 @@ impl Log {
     ) -> Result<Location> {
         let mut lane = self.lane_with_room(state, entries.bytes(), headers.len(), purpose)?;
         let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
-        if purpose == SpacePurpose::Write && !is_numbered {
-            self.truncations.check(entries.known, headers)?;
-        }
+        self.truncations.check(entries.known, headers)?;
         // A write that fails after its number was drawn would leave a gap. One lock for all lanes
         // keeps the number for the next entry.
         let in_order = (self.writes_may_fail && !is_numbered).then(|| self.in_order.lock());

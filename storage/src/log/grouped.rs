@@ -132,10 +132,8 @@ impl Log {
     fn append_in_many(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
         let mut state = self.lane(purpose)?;
-        if purpose == SpacePurpose::Write {
-            let last = &group.last;
-            self.truncations.check(last.entries.known, &last.headers)?;
-        }
+        let last = &group.last;
+        self.truncations.check(last.entries.known, &last.headers)?;
         let mut blocks = self.take_backed(purpose, pieces().count())?;
         // Behind the lane's lock, as where an entry gets its number alone. A sync gives `in_order`
         // back before it takes a lane.

@@ -14,8 +14,15 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// How many truncations had begun or ended when a record was locked. Even, so that it is never the
 /// count of a moment at which one is under way.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct KnownTruncations(pub(crate) u32);
+
+impl Default for KnownTruncations {
+    /// Of entries into which any truncation may come, such as tombstones and copies.
+    fn default() -> Self {
+        Self(u32::MAX)
+    }
+}
 
 /// The truncations of a log.
 #[derive(Debug, Default)]
@@ -63,7 +70,7 @@ impl Truncations {
     #[inline]
     pub(super) fn check(&self, known: KnownTruncations, headers: &[EntryHeader]) -> Result<()> {
         // The lock of the lane orders this load.
-        if self.count.load(Ordering::Relaxed) == known.0 {
+        if self.count.load(Ordering::Relaxed) == known.0 || known == KnownTruncations::default() {
             return Ok(());
         }
         Err(Error::Conflict {
