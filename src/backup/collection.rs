@@ -15,7 +15,7 @@ use crate::record::{ShardRole, companion_name};
 use crate::shard::{SavedRoot, keys_of};
 use crate::{Error, Key, Namespace};
 
-/// How often a collection is begun again whose shards change while it is saved.
+/// How often a collection is saved anew because its shards have changed meanwhile.
 const ATTEMPTS: usize = 100;
 
 /// The root of collections that are saved with it.
@@ -37,8 +37,8 @@ fn root_of(namespace: &Namespace, set: &str, version: &SavedVersion<'_>) -> Opti
 }
 
 impl Saver<'_> {
-    /// Saves a record; with a root its companions. A companion whose root is there is passed over:
-    /// it is saved with that, or the root has its elements, or no read uses it.
+    /// Saves a record, and the companions of a root with it. Passes over a companion with an
+    /// existing root: it is saved with that, or the root has its elements, or no read uses it.
     pub(super) fn save_with_companions(
         &mut self,
         digest: &Digest,
@@ -65,8 +65,8 @@ impl Saver<'_> {
         )))
     }
 
-    /// Saves a record that is no companion of a root that is there. Returns a root whose companions
-    /// are to be saved.
+    /// Saves a record, unless it is a companion and its root exists. Returns a root with companions
+    /// to save.
     fn first(
         &mut self,
         digest: &Digest,
@@ -128,7 +128,7 @@ impl Saver<'_> {
             match self.record_if(&companion, file.text(), summary, is_its) {
                 Ok(Some(())) => file.emit().map_err(output.failed())?,
                 Ok(None) => {}
-                // Its partition tells of it.
+                // The pass over its partition counts it.
                 Err(error) if error.is_damage() => file.text().clear(),
                 Err(other) => return Err(other.into()),
             }

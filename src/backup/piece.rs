@@ -20,8 +20,8 @@ pub struct Piece {
     pub text: Vec<u8>,
     /// Where the next piece begins; `None`: this is the last one.
     pub next: Option<PieceStart>,
-    /// The number of damaged records, which are left out. Those of a partition are counted in the
-    /// first of its pieces.
+    /// The number of damaged records, which are left out. The first piece of a partition counts all
+    /// damage of the partition.
     pub damaged: u64,
     /// The number of damaged entries that the store's opening has met. The records of some are
     /// unknown; others are damaged records of the pieces.

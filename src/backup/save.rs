@@ -359,8 +359,8 @@ impl<'a> Saver<'a> {
         Ok(self.noted(digest, read, text, summary)?.is_some())
     }
 
-    /// Writes the text of a record into `text`, and returns what `wanted` says of it and its set.
-    /// `None` if that is nothing, or the record is not selected, or gone.
+    /// Writes the text of a record into `text`, and returns the answer of `wanted`, which gets the
+    /// record and its set. `None`: the answer was `None`, or the record is not selected, or gone.
     pub(super) fn record_if<R>(
         &mut self,
         digest: &Digest,

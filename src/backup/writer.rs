@@ -111,7 +111,7 @@ impl<W: Write> Writer<W> {
 }
 
 impl Writer<BufWriter<File>> {
-    /// Takes back what was written behind this number of bytes.
+    /// Cuts the file back to this number of bytes.
     pub(super) fn take_back(&mut self, written: u64) -> io::Result<()> {
         self.text.clear();
         self.out.seek(SeekFrom::Start(written))?;

@@ -230,7 +230,7 @@ impl IndexedRecordSet for ClusterSet {
     /// # Errors
     /// [`Error::Forbidden`] for a query of anything else than one integer or text;
     /// [`Error::IndexNotFound`] for an index that no handle of this [`Cluster`](super::Cluster) has
-    /// declared; [`Error::Parameter`] for a text that is no cursor.
+    /// declared; [`Error::Parameter`] for an invalid cursor.
     fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
         let ([value], IndexRange::Any) = (query.equal, query.range) else {
             return Err(self.refuse(query.index));

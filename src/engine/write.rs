@@ -561,9 +561,9 @@ impl NamespaceCore {
         Ok(lsn)
     }
 
-    /// Has handles of sharded collections look at their roots again. Before the publication: whoever
-    /// sees the record then goes by no route from before. And behind it, for those who have looked
-    /// in between; not behind the acknowledgement, which may take a sync.
+    /// Has handles of sharded collections look at their roots again. Called before the publication,
+    /// so that a handle that sees the new record has dropped its route, and behind it, for a handle
+    /// that has looked in between. Not behind the acknowledgement, which may take a sync.
     pub(super) fn note_lost_roots(&self, lost: u64) {
         if lost > 0 {
             self.lost_roots.fetch_add(lost, Ordering::Release);

@@ -36,7 +36,7 @@ impl Budget {
         self.spend(bytes / READ_BYTES)
     }
 
-    /// Refuses a path whose conditions have spent the budget.
+    /// Refuses a path if its conditions have spent the budget.
     pub(super) fn check(&self) -> Result<(), CallError> {
         if self.left.get() > 0 {
             return Ok(());

@@ -128,7 +128,7 @@ pub(super) fn select(
     walk.out.reserve(bytes.len());
     let paid = budget.spend_on_reading(bytes.len());
     let walked = paid.map_or(Ok(()), |()| walk.container(bytes, &selection.levels));
-    // A spent budget makes conditions unknown: the cost is the reason for what the walk says then.
+    // First: a spent budget makes conditions unknown, so it is the cause of an error of the walk.
     budget.check()?;
     walked?;
     let PathWalk {

@@ -93,8 +93,8 @@ pub struct Change {
     pub set: Option<Box<str>>,
     /// The digest of the record. All zero for a truncation.
     pub digest: Digest,
-    /// The user key. `None` where the record stores none or one that is no [`Key`], for a
-    /// truncation, and for the edit of a large record that is gone since.
+    /// The user key. `None` where the record stores no key, or bytes that form no [`Key`]; for a
+    /// truncation; and for the edit of a large record that is gone since.
     pub key: Option<Key<'static>>,
     /// What happened.
     pub kind: ChangeKind,

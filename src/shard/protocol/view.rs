@@ -187,8 +187,8 @@ pub(crate) struct Survey<K: CollectionKind> {
     token: CompanionToken,
     refused: Option<Rejection>,
     patience: u8,
-    /// Whether transitions may be advanced: not where the store takes no writes. A collection whose
-    /// deletion has begun is empty there.
+    /// Whether transitions may be advanced: not where the store takes no writes. There a collection
+    /// counts as empty once its deletion has begun.
     advances: bool,
     /// The hash of the element to read, and the act on its record.
     element: Option<(u64, K::Act)>,

@@ -174,7 +174,7 @@ impl Core {
         let known = known.min().filter(|_| has_put(members));
         let known = known.unwrap_or_default();
         match self.log.append_group(known, purpose, entries) {
-            // Unlike tombstones it may be large: it waits until cleaning has won so much.
+            // Unlike tombstones it may be large, and waits for cleaning to win that space.
             Err(Error::NoSpace { .. }) if has_put(members) => Err(self.log.stop_writes()),
             appended => appended,
         }

@@ -89,7 +89,7 @@ impl RecordLock<'_> {
 
     /// Decides about a change that a truncation has come before, once that has ended. Returns a
     /// number if the owner of the lock has seen the record before the truncation, which takes the
-    /// new version, too: it is as if the write had come before it. The number stands for both.
+    /// new version, too: the write counts as one before the truncation. The number covers both.
     fn meet_truncation(&mut self, change: &Change<'_>) -> Option<Lsn> {
         let log = &self.core.log;
         log.truncations().wait();

@@ -156,7 +156,7 @@ fn a_version_made_of_a_truncated_one_goes_with_it_and_a_later_one_stays() {
         assert_eq!(payload(&namespace).as_ref(), Some(&edited));
         let seen = lock();
         assert!(seen.entry().unwrap().is_some());
-        // With a time it leaves what is updated later.
+        // With a time it leaves later updates.
         truncate(Some(3)).unwrap();
         assert_eq!(payload(&namespace), None);
         seen.put(&version(&edited, 3)).unwrap();

@@ -154,8 +154,8 @@ fn absences() {
     assert!(!commit(&namespace, &[], &[(zero, 1)]), "written");
 }
 
-/// A truncation takes all of a group or nothing of it, and what a group was made of does not come
-/// back.
+/// A truncation takes all of a group or nothing of it, and the versions that the group has read do
+/// not come back.
 fn truncations() {
     let namespace = open();
     add_to_all(&namespace, &[0, 1]);
