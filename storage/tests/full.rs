@@ -101,6 +101,15 @@ fn a_group_that_deletes_and_makes_no_record_larger_goes_on_in_a_full_namespace()
             .map(|payload| payload.len())
     });
     assert_eq!(lengths, [Some(19), None, None, Some(LARGE)]);
+    // Large versions use up a block of the reserve, and the next one is for deletes alone.
+    let written = (3..count - 3)
+        .step_by(2)
+        .map(|record| group(&digest(record + 1), LARGE, Some(record)))
+        .take_while(Result::is_ok)
+        .count();
+    assert!((1..count as usize / 2 - 3).contains(&written), "{written}");
+    delete(&namespace, &digest(count - 1)).unwrap();
+    delete(&namespace, &digest(count - 2)).unwrap();
 }
 
 #[test]

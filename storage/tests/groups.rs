@@ -120,14 +120,14 @@ fn a_group_that_is_refused_changes_nothing() {
 }
 
 #[test]
-fn when_writes_are_stopped_a_group_of_deletes_goes_on_and_one_with_a_put_does_not() {
+fn when_writes_are_stopped_a_group_of_deletes_goes_on_and_one_with_a_new_record_does_not() {
     let _turn = beside_others();
     let (namespace, _) = Namespace::open(options(Storage::Memory, BLOCKS)).unwrap();
     let payload = vec![1; LARGE];
     let count = (0..)
         .find(|record| put(&namespace, &digest(*record), &payload).is_err())
         .unwrap();
-    let refused = commit(&namespace, &[(1, None), (2, Some(b"small"))]);
+    let refused = commit(&namespace, &[(1, None), (count, Some(b"small"))]);
     assert!(
         matches!(refused, Err(Error::StopWrites { .. })),
         "{refused:?}"

@@ -85,7 +85,7 @@ impl Log {
             done => return done,
         };
         // The rest of the disk behind the blocks of writers is for deletes.
-        if purpose == SpacePurpose::Write || (is_disk_full && purpose.is_cleaning()) {
+        if purpose <= SpacePurpose::Shrink || (is_disk_full && purpose.is_cleaning()) {
             return Err(error);
         }
         // The lanes are locked one after the other there, this one too.

@@ -366,7 +366,7 @@ impl LockedLane<'_> {
         // to win more.
         let slack = match purpose {
             SpacePurpose::Write => SLACK_BYTES,
-            SpacePurpose::Delete | SpacePurpose::Fold | SpacePurpose::Defrag => FILLER_BYTES_MIN,
+            _ => FILLER_BYTES_MIN,
         };
         let has_staging = self.buffer.staging.is_some();
         let is_staged = has_staging && bytes <= self.buffer.bytes / 4;

@@ -447,7 +447,7 @@ impl Log {
     #[cold]
     pub(super) fn out_of_space(&self, purpose: SpacePurpose) -> Error {
         match purpose {
-            SpacePurpose::Write => self.stop_writes(),
+            SpacePurpose::Write | SpacePurpose::Shrink => self.stop_writes(),
             SpacePurpose::Delete | SpacePurpose::Fold | SpacePurpose::Defrag => self.no_space(),
         }
     }

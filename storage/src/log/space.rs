@@ -39,6 +39,9 @@ pub(crate) fn backed_of(used_blocks: usize) -> usize {
 pub(crate) enum SpacePurpose {
     /// A new version of a record.
     Write,
+    /// A group with a deletion that makes no record larger: may take one block of the reserve, so
+    /// that single deletes find another.
+    Shrink,
     /// A tombstone or the namespace's metadata: must go on when writes are stopped.
     Delete,
     /// Writing a record whole that has deltas in a block to be freed: may take more than that wins.
@@ -51,7 +54,7 @@ impl SpacePurpose {
     /// How many of the backed blocks are kept from it.
     pub(crate) const fn backed_kept(self) -> usize {
         match self {
-            Self::Write => BACKED_KEPT,
+            Self::Write | Self::Shrink => BACKED_KEPT,
             Self::Delete | Self::Fold => 1,
             Self::Defrag => 0,
         }
@@ -211,6 +214,7 @@ impl Space {
     ) -> DeviceResult<Option<BlockId>> {
         let kept = match purpose {
             SpacePurpose::Write => self.reserve_blocks,
+            SpacePurpose::Shrink => self.reserve_blocks.min(2),
             SpacePurpose::Delete | SpacePurpose::Fold => 1,
             SpacePurpose::Defrag => 0,
         };

@@ -17,23 +17,21 @@ pub type GroupMember<'n, 'c> = (RecordLock<'n>, Option<Change<'c>>);
 /// How many members of a large group the memory is fetched for ahead.
 pub(crate) const AHEAD: usize = 16;
 
-fn has_put(members: &[GroupMember<'_, '_>]) -> bool {
-    let is_put = |(_, change): &GroupMember<'_, '_>| matches!(change, Some(Change::Put(_)));
-    members.iter().any(is_put)
-}
-
-/// A group that deletes and makes no record larger goes on when writes are stopped, as a delete
-/// does: such as that of a record and of what others say of it. Cleaning wins more than it takes.
+/// A group that deletes and makes no record larger goes on when writes are stopped: such as the
+/// delete of a record with edges, which shortens the lists of others.
 fn purpose_of(members: &[GroupMember<'_, '_>]) -> SpacePurpose {
+    let is_put = |(_, change): &GroupMember<'_, '_>| matches!(change, Some(Change::Put(_)));
     let is_delete = |(_, change): &GroupMember<'_, '_>| matches!(change, Some(Change::Delete(_)));
     let makes_larger = |(lock, change): &GroupMember<'_, '_>| match change {
         Some(Change::Put(version)) => lock.makes_larger(version),
         _ => false,
     };
-    if has_put(members) && (!members.iter().any(is_delete) || members.iter().any(makes_larger)) {
+    if !members.iter().any(is_put) {
+        SpacePurpose::Delete
+    } else if !members.iter().any(is_delete) || members.iter().any(makes_larger) {
         SpacePurpose::Write
     } else {
-        SpacePurpose::Delete
+        SpacePurpose::Shrink
     }
 }
 
@@ -171,12 +169,8 @@ impl Core {
         }
         // A group that only deletes brings nothing back.
         let known = members.iter().map(|(lock, _)| lock.truncations.known());
-        let known = known.min().filter(|_| has_put(members));
-        let known = known.unwrap_or_default();
-        match self.log.append_group(known, purpose, entries) {
-            // Unlike tombstones it may be large, and waits for cleaning to win that space.
-            Err(Error::NoSpace { .. }) if has_put(members) => Err(self.log.stop_writes()),
-            appended => appended,
-        }
+        let known = known.min().filter(|_| purpose != SpacePurpose::Delete);
+        self.log
+            .append_group(known.unwrap_or_default(), purpose, entries)
     }
 }
