@@ -27,7 +27,8 @@ pub enum Error {
     #[error("timed out waiting for the record's lock; nothing was changed")]
     Timeout,
 
-    /// A transaction cannot be committed, since a record that it has read has changed.
+    /// A transaction or group cannot be committed, since a record that it has read has changed, or
+    /// a truncation has begun meanwhile.
     #[error(
         "the transaction conflicts with another writer in record {digest}: {cause}; run it again"
     )]

@@ -184,7 +184,8 @@ impl Namespace {
     /// waits for durability. The group is durable once its number is.
     ///
     /// # Errors
-    /// Nothing was changed.
+    /// [`Error::Conflict`] if a truncation has begun since the records were locked. Nothing was
+    /// changed, unless it is [`Error::InDoubt`].
     pub fn apply_group<'c, C: Into<Option<Change<'c>>>>(
         &self,
         members: Vec<(RecordLock<'_>, C)>,
@@ -198,7 +199,7 @@ impl Namespace {
     /// anything was changed before any of the records is unlocked.
     ///
     /// # Errors
-    /// Nothing was changed.
+    /// As for [`Namespace::apply_group`].
     pub fn apply_members(
         &self,
         members: Vec<GroupMember<'_, '_>>,

@@ -53,6 +53,13 @@ impl SpaceWait {
     }
 }
 
+/// The version that a change was made of.
+struct Base {
+    set_id: u16,
+    lsn: Lsn,
+    last_update_ms: u64,
+}
+
 impl RecordLock<'_> {
     /// Writes a change, and waits for space where it needs any, or for a truncation.
     /// `None`: there is nothing to delete.
@@ -69,12 +76,14 @@ impl RecordLock<'_> {
     fn write_again(&mut self, change: &Change<'_>, mut refused: Error) -> Result<Option<Lsn>> {
         let core = self.core;
         let mut patience = SpaceWait::default();
+        // Before a wait for space, in which the version may be removed.
+        let base = self.base();
         loop {
             match &refused {
                 // Another writer may take the space that this one has waited for.
                 Error::StopWrites { .. } if patience.wait(core, &mut [&mut *self], 1) => {}
                 Error::Conflict { .. } => {
-                    if let Some(lsn) = self.meet_truncation(change) {
+                    if let Some(lsn) = self.meet_truncation(change, base.as_ref()) {
                         return Ok(Some(lsn));
                     }
                 }
@@ -90,12 +99,13 @@ impl RecordLock<'_> {
     /// Decides about a change that a truncation has come before, once that has ended. Returns a
     /// number if the owner of the lock has seen the record before the truncation, which takes the
     /// new version, too: the write counts as one before the truncation. The number covers both.
-    fn meet_truncation(&mut self, change: &Change<'_>) -> Option<Lsn> {
+    fn meet_truncation(&mut self, change: &Change<'_>, base: Option<&Base>) -> Option<Lsn> {
         let log = &self.core.log;
         log.truncations().wait();
         self.truncations.learn(log.truncations().known());
-        match change {
-            Change::Put(version) if self.truncations.has_shown_record() && self.took(version) => {}
+        let has_shown = self.truncations.has_shown_record();
+        match (change, base) {
+            (Change::Put(version), Some(base)) if has_shown && self.took(base, version) => {}
             _ => return None,
         }
         if !self.hold.is_kept() {
@@ -104,23 +114,26 @@ impl RecordLock<'_> {
         Some(Lsn(log.last_lsn()))
     }
 
+    /// The version in the slot that was seen.
+    fn base(&self) -> Option<Base> {
+        let seen = self.seen.filter(|slot| !slot.tombstone)?;
+        let entry = self.core.log.entry(seen.location, &self.guard)?;
+        Some(Base {
+            set_id: seen.set_id,
+            lsn: entry.view().lsn(),
+            last_update_ms: entry.view().last_update_ms(),
+        })
+    }
+
     /// Whether truncations have taken the version that the owner of the lock has seen, and would
     /// have taken this one with it.
-    fn took(&self, version: &NewVersion<'_>) -> bool {
+    fn took(&self, base: &Base, version: &NewVersion<'_>) -> bool {
         let sets = &self.core.sets;
-        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
-            // Removed while the owner waited for space.
-            return sets.hides(version.set_id, Lsn(0), version.last_update_ms);
-        };
-        let Some(entry) = self.core.log.entry(seen.location, &self.guard) else {
-            return false;
-        };
-        let view = entry.view();
-        let last_update_ms = version.last_update_ms.max(view.last_update_ms());
-        if version.set_id == seen.set_id {
-            sets.hides(version.set_id, view.lsn(), last_update_ms)
+        let last_update_ms = version.last_update_ms.max(base.last_update_ms);
+        if version.set_id == base.set_id {
+            sets.hides(version.set_id, base.lsn, last_update_ms)
         } else {
-            sets.hides_from_all(view.lsn(), last_update_ms)
+            sets.hides_from_all(base.lsn, last_update_ms)
         }
     }
 }
