@@ -172,6 +172,13 @@ impl<R: RecordSet> Handle<R> {
         self.view(None, read)
     }
 
+    /// Whether an error came up because the store takes no writes: its last step of a deletion
+    /// writes the root.
+    fn takes_no_writes(&self, error: &Error) -> bool {
+        matches!(error, Error::StopWrites { .. })
+            || self.records.check_deletes(self.executor.policy()).is_err()
+    }
+
     /// [`Handle::read`] of the whole collection, or of one `element`: its hash, and the act on its
     /// record.
     fn view<T>(
@@ -189,9 +196,7 @@ impl<R: RecordSet> Handle<R> {
         let survey = |refused: Option<Rejection>| {
             let survey = Survey::<Bin>::new(refused, element.cloned(), token());
             match self.run(survey.clone()) {
-                Err(_) if self.records.check_deletes(self.executor.policy()).is_err() => {
-                    self.run(survey.only_reading())
-                }
+                Err(error) if self.takes_no_writes(&error) => self.run(survey.only_reading()),
                 surveyed => surveyed,
             }
         };

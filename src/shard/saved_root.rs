@@ -31,6 +31,11 @@ impl SavedRoot {
         })
     }
 
+    /// Whether a collection has companions by hash.
+    pub(crate) fn have_companions(&self) -> bool {
+        self.companions(&Key::from(0)).next().is_some()
+    }
+
     /// Returns the keys of all companions that may be there, in an order in which each transition
     /// takes elements from companions still to come to those before at no time: a split from the
     /// first of a pair to the second, a merge the other way. Parts of a collection that is sharded

@@ -218,13 +218,11 @@ fn a_root_that_is_full_otherwise_is_not_given_the_collection_back() {
 }
 
 /// Who reads a collection whose deletion was left goes on with it, where the store lets him.
-#[test]
-fn a_deletion_that_no_reader_may_finish_leaves_an_empty_collection() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path()).unwrap();
-    let list = ShardedList::new(&store, "users", "alice", "followers").unwrap();
-    let map = ShardedMap::new(&store, "users", "bob", "scores").unwrap();
-    let counter = ShardedCounter::new(&store, "users", "carol", "likes").unwrap();
+/// A list, a map and a counter, of which the deletion has begun.
+fn begin_deletions(store: &Store) {
+    let list = ShardedList::new(store, "users", "alice", "followers").unwrap();
+    let map = ShardedMap::new(store, "users", "bob", "scores").unwrap();
+    let counter = ShardedCounter::new(store, "users", "carol", "likes").unwrap();
     for id in 0..20 {
         list.add(id).unwrap();
         map.put(id, id).unwrap();
@@ -237,18 +235,27 @@ fn a_deletion_that_no_reader_may_finish_leaves_an_empty_collection() {
     list.shards().on_progress(stop).delete().unwrap();
     map.shards().on_progress(stop).delete().unwrap();
     counter.shards().on_progress(stop).delete().unwrap();
-    fn assert_empty<S: RecordStore>(store: &S, where_: &str) {
-        let list = ShardedList::new(store, "users", "alice", "followers").unwrap();
-        assert_eq!(list.len().unwrap(), 0, "{where_}");
-        assert!(!list.contains(&3.into()).unwrap(), "{where_}");
-        assert_eq!(list.page(0, 5).unwrap(), [], "{where_}");
-        assert_eq!(list.iter().count(), 0, "{where_}");
-        let map = ShardedMap::new(store, "users", "bob", "scores").unwrap();
-        assert_eq!(map.get(&3.into()).unwrap(), None, "{where_}");
-        assert_eq!(map.page_after(None, 5).unwrap(), [], "{where_}");
-        let counter = ShardedCounter::new(store, "users", "carol", "likes").unwrap();
-        assert_eq!(counter.read().unwrap(), 0, "{where_}");
-    }
+}
+
+fn assert_empty<S: RecordStore>(store: &S, where_: &str) {
+    let list = ShardedList::new(store, "users", "alice", "followers").unwrap();
+    assert_eq!(list.len().unwrap(), 0, "{where_}");
+    assert!(!list.contains(&3.into()).unwrap(), "{where_}");
+    assert_eq!(list.page(0, 5).unwrap(), [], "{where_}");
+    assert_eq!(list.iter().count(), 0, "{where_}");
+    let map = ShardedMap::new(store, "users", "bob", "scores").unwrap();
+    assert_eq!(map.get(&3.into()).unwrap(), None, "{where_}");
+    assert_eq!(map.page_after(None, 5).unwrap(), [], "{where_}");
+    let counter = ShardedCounter::new(store, "users", "carol", "likes").unwrap();
+    assert_eq!(counter.read().unwrap(), 0, "{where_}");
+}
+
+#[test]
+fn a_deletion_that_no_reader_may_finish_leaves_an_empty_collection() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    begin_deletions(&store);
+    let list = ShardedList::new(&store, "users", "alice", "followers").unwrap();
     let namespace = store.namespace(spikelet::DEFAULT_NAMESPACE).unwrap();
     let read = namespace.snapshot_read(|transaction| {
         assert_empty(transaction, "in a snapshot read");
@@ -259,7 +266,7 @@ fn a_deletion_that_no_reader_may_finish_leaves_an_empty_collection() {
     assert_empty(&store, "in a closed store");
     let refused = list.add(1).unwrap_err();
     assert_eq!(refused.result_code(), 22, "{refused}");
-    drop((list, map, counter, namespace, store));
+    drop((list, namespace, store));
     let store = Store::builder().path(dir.path()).read_only(true);
     let store = store.open().unwrap();
     assert_empty(&store, "in a store opened for reading");
@@ -268,4 +275,20 @@ fn a_deletion_that_no_reader_may_finish_leaves_an_empty_collection() {
     let store = Store::open(dir.path()).unwrap();
     assert_empty(&store, "behind an opening");
     assert!(store.set("users").unwrap().with_companions().len() <= 3);
+}
+
+#[test]
+fn a_collection_with_an_unfinished_deletion_is_empty_while_writes_are_stopped() {
+    let config = NamespaceConfig::new(spikelet::DEFAULT_NAMESPACE)
+        .background(false)
+        .write_lanes(1)
+        .max_device_bytes(64 << 20);
+    let store = Store::builder().namespace(config).open().unwrap();
+    begin_deletions(&store);
+    let fill = store.set("fill").unwrap();
+    let stopped = (0..).find_map(|key| fill.put(key, [("b", vec![7; 800_000])]).err());
+    assert!(matches!(stopped, Some(Error::StopWrites { .. })));
+    let stopped = (0..).find_map(|key| fill.put(-1 - key, [("b", 7)]).err());
+    assert!(matches!(stopped, Some(Error::StopWrites { .. })));
+    assert_empty(&store, "in a full store");
 }

@@ -282,7 +282,12 @@ impl<S: TimeSteps> Protocol<S> {
             let deleted = deleted.and_then(|()| self.steps.clear(&seen.root));
             return match deleted {
                 // To a reader it is as good as deleted; a writer is refused.
-                Err(_) if self.steps.check_deletes().is_err() => Ok(Some(Observation::nothing())),
+                Err(error)
+                    if matches!(error, Error::StopWrites { .. })
+                        || self.steps.check_deletes().is_err() =>
+                {
+                    Ok(Some(Observation::nothing()))
+                }
                 deleted => deleted.map(|_| None),
             };
         }
