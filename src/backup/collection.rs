@@ -113,15 +113,24 @@ impl Saver<'_> {
         output: &Output,
         summary: &mut BackupSummary,
     ) -> Result<(), BackupError> {
-        let named = || self.named(root.set_id, digest);
+        if !root.collections.have_companions() {
+            return Ok(());
+        }
+        let namespace = self.namespace;
+        // Wire clients choose digest and key of a record.
+        let digest_of = |key: &Key<'_>| namespace.key_hash().digest(&root.set, key);
+        let stored = root.key.clone().filter(|key| digest_of(key) == *digest);
+        let key = match stored {
+            Some(key) => Some(key),
+            None => self.named(root.set_id, digest)?,
+        };
         // Without a companion that names it, it has none.
-        let Some(key) = root.key.clone().or_else(named) else {
+        let Some(key) = key else {
             return Ok(());
         };
-        let namespace = self.namespace;
         for key in root.collections.companions(&key) {
             self.check_not_cancelled()?;
-            let companion = namespace.key_hash().digest(&root.set, &key);
+            let companion = digest_of(&key);
             let is_its = |(_, set): (u16, &str), version: &SavedVersion<'_>| {
                 (root_of(namespace, set, version) == Some(*digest)).then_some(())
             };
@@ -164,19 +173,20 @@ impl Saver<'_> {
 
     /// Returns the key of a root that does not store it, as a companion says. Goes through the set
     /// unless a look before has found it.
-    fn named(&mut self, set_id: u16, root: &Digest) -> Option<Key<'static>> {
+    fn named(&mut self, set_id: u16, root: &Digest) -> Result<Option<Key<'static>>, BackupError> {
         if !self.root_keys.contains_key(root) {
-            self.look_for_root_keys(set_id);
+            self.look_for_root_keys(set_id)?;
         }
-        self.root_keys.get(root).cloned()
+        Ok(self.root_keys.get(root).cloned())
     }
 
-    fn look_for_root_keys(&mut self, set_id: u16) {
+    fn look_for_root_keys(&mut self, set_id: u16) -> Result<(), BackupError> {
         let set = self.set_name(set_id).to_owned();
         let namespace = self.namespace;
         let digests = (0..PARTITIONS)
             .flat_map(|partition| namespace.digests_in(partition, Some(&[set_id]), None, |_| {}));
         for digest in digests {
+            self.check_not_cancelled()?;
             let name = namespace.read_to_save(&digest, |_, version| {
                 let name = companion_name(version.bins);
                 Ok(name.map(|name| name.root.into_owned()))
@@ -187,5 +197,6 @@ impl Saver<'_> {
                 self.root_keys.insert(digest, root);
             }
         }
+        Ok(())
     }
 }
