@@ -183,10 +183,10 @@ fn work(store: &Store, clock: &ManualClock, thread: u64, turns: u64) -> Vec<BTre
             }
             17 => {
                 let at = random.below(feeds.len() as u64) as usize;
-                if let Some(element) = left[at].first().copied() {
-                    if settle(feeds[at].remove(&element.into())) == Some(true) {
-                        left[at].remove(&element);
-                    }
+                if let Some(element) = left[at].first().copied()
+                    && settle(feeds[at].remove(&element.into())) == Some(true)
+                {
+                    left[at].remove(&element);
                 }
             }
             34 => {
