@@ -184,8 +184,8 @@ impl Namespace {
     /// waits for durability. The group is durable once its number is.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if a truncation has begun since the records were locked. Nothing was
-    /// changed, unless it is [`Error::InDoubt`].
+    /// [`Error::Conflict`](crate::Error::Conflict) if a truncation has begun since the records were
+    /// locked. Nothing was changed, unless it is [`Error::InDoubt`](crate::Error::InDoubt).
     pub fn apply_group<'c, C: Into<Option<Change<'c>>>>(
         &self,
         members: Vec<(RecordLock<'_>, C)>,
