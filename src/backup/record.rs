@@ -28,7 +28,8 @@ pub struct SavedRecord {
 }
 
 impl SavedRecord {
-    /// Returns the saved user key; `None` for bytes that form no [`Key`], such as text beyond UTF-8.
+    /// Returns the saved user key; `None` for bytes that form no [`Key`], such as text that is not
+    /// UTF-8.
     #[must_use]
     pub fn key(&self) -> Option<Key<'_>> {
         Key::from_stored(self.stored_key()?).ok()

@@ -85,7 +85,8 @@ pub struct BackupSummary {
     /// an expression, values of any type, their own limit on length, uniqueness, or for the records
     /// of a set.
     pub own_indexes: Vec<OwnIndex>,
-    /// Records without a user key of a type that backups restore: only their digest identifies them after a restore.
+    /// Records without a user key, or with a key of a type that is not restored: only their digest
+    /// identifies them after a restore.
     pub without_key: u64,
     /// Records with spikelet's own digest (XXH3), by which no other store finds them.
     pub foreign_digests: u64,
