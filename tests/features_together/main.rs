@@ -5,6 +5,9 @@
 //! restore.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+#[cfg(all(feature = "cluster", feature = "server"))]
+mod served;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
