@@ -395,6 +395,7 @@ impl RestoreOptions {
             // every later record as well.
             Err(
                 Error::RecordTooBig { .. }
+                | Error::KeyTooBig { .. }
                 | Error::KeyMismatch { .. }
                 | Error::NotUnique { .. }
                 | Error::OwnedBin { .. }

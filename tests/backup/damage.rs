@@ -288,6 +288,21 @@ fn a_record_that_is_too_large_for_the_namespace_is_found_before_anything_is_writ
 }
 
 #[test]
+fn a_record_whose_key_is_too_large_is_refused_alone() {
+    let key = "x".repeat(1 << 20);
+    let large = record(2, 1, 0, &["I i 1"]);
+    let large = large.replace("+ k I 2", &format!("+ k S {} {key}", key.len()));
+    let (_dir, path) = file_of(backup_of(&[large, record(1, 1, 0, &["I i 1"])]));
+    let store = store();
+    let partial = options(|options| {
+        options.partial = true;
+        options.trust_digests = true;
+    });
+    let summary = restore(&path, &store, partial).unwrap();
+    assert_eq!((summary.restored, summary.refused), (1, 1));
+}
+
+#[test]
 fn a_set_that_cannot_be_is_found_before_anything_is_written() {
     let long = record(1, 1, 0, &["I i 1"]).replace("+ s demo", &format!("+ s {}", "s".repeat(64)));
     let (_dir, path) = file_of(backup_of(&[record(2, 1, 0, &["I i 1"]), long]));
