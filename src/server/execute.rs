@@ -93,8 +93,8 @@ impl RecordRequest<'_> {
         let (namespace, digest) = (&self.command.served.namespace, &self.address.digest);
         match self.command.verb() {
             Verb::Read => false,
-            // A delete without a set deletes the record of any.
-            Verb::Delete if self.address.set.is_empty() => {
+            // Without a set they change the record of any.
+            Verb::Delete | Verb::Function if self.address.set.is_empty() => {
                 namespace.set_number(MODULE_SET).is_some_and(|set| {
                     let met = namespace.read_scanned(digest, Some(set), |_| ());
                     matches!(met, Ok(Some(())))

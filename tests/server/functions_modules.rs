@@ -142,3 +142,24 @@ fn a_function_in_a_transaction_is_undone_with_it_and_not_called_for_a_record_tha
     assert_eq!(wire.ask(&Message::get(1)).int("i"), 1);
     assert_eq!(wire.ask(&adds(1)).int("SUCCESS"), 11);
 }
+
+#[test]
+fn a_function_called_by_a_digest_alone_does_not_change_a_module() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    register(
+        &mut wire,
+        "m.lua",
+        "function gone(rec) return aerospike:remove(rec) end",
+    );
+    let module = KeyHash::Ripemd160.digest("<functions", &"m.lua".into());
+    let mut called = call(1, "m.gone", &[]);
+    // The first namespace has the modules.
+    let modules = running.store.namespaces().remove(0);
+    called.fields[0].1 = modules.name().as_bytes().to_vec();
+    called.fields[2].1 = module.as_bytes().to_vec();
+    called.fields.remove(1);
+    assert_eq!(wire.ask(&called).code, 22);
+    let modules = modules.set("<functions").unwrap();
+    assert!(modules.exists("m.lua").unwrap());
+}
