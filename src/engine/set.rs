@@ -276,6 +276,9 @@ impl Set {
         now_ms: impl Fn() -> u64,
     ) -> Result<Option<EntryView<'a>>> {
         let namespace = &self.core.namespace;
+        if self.core.id() != Some(entry.set_id()) {
+            namespace.check_set(&self.core.name, None, &entry)?;
+        }
         // The clock is asked only for records that can expire, and for filters.
         if entry.void_time() != 0 && expired(&entry, now_ms()) {
             return Ok(None);

@@ -150,3 +150,22 @@ fn a_backup_keeps_records_with_such_keys() {
         assert_eq!((answer.code, answer.int("i")), (0, 7), "{kind}");
     }
 }
+
+#[test]
+fn a_record_of_another_set_is_refused_by_every_read_that_names_one() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let mut elsewhere = Message::put(1, "i", 7);
+    elsewhere.fields[1].1 = b"other".to_vec();
+    assert_eq!(wire.ask(&elsewhere).code, 0);
+    assert_eq!(wire.ask(&Message::get(1)).code, 4);
+    let demo = running.store.set("demo").unwrap();
+    let refused = |result: spikelet::Result<bool>| result.unwrap_err().result_code() == 4;
+    assert!(refused(demo.get(1).map(|record| record.is_some())));
+    assert!(refused(demo.exists(1)));
+    let batch = demo.get_batch([1]).remove(0);
+    assert!(refused(batch.map(|record| record.is_some())));
+    let read = running.store.transaction(|tx| tx.set("demo")?.get(1));
+    assert!(refused(read.map(|record| record.is_some())));
+    assert!(refused(demo.delete(1).map(|lsn| lsn.is_some())));
+}
