@@ -63,19 +63,8 @@ impl NamespaceCore {
         found: spikelet_storage::Result<Option<EntryView<'_>>>,
         now_ms: u64,
     ) -> Result<JudgedDeletion, WriteRefusal> {
-        let live = match found {
-            Err(error) if error.is_damage() && deletes_unseen(target, policy) => {
-                return Ok(JudgedDeletion {
-                    loses_shards: false,
-                    damage: Some(error),
-                });
-            }
-            found => found?.filter(|entry| !expired(entry, now_ms)),
-        };
-        Ok(JudgedDeletion {
-            loses_shards: self.judge_live_deletion(target, policy, live, now_ms)?,
-            damage: None,
-        })
+        let live = found.map(|entry| entry.filter(|entry| !expired(entry, now_ms)));
+        self.judge_live_deletion(target, policy, live, now_ms)
     }
 
     /// Judges the deletion of a record that lives for its writer, and returns whether shards are
@@ -84,11 +73,17 @@ impl NamespaceCore {
         &self,
         target: &WriteTarget<'_>,
         policy: &WritePolicy,
-        live: Option<EntryView<'_>>,
+        live: spikelet_storage::Result<Option<EntryView<'_>>>,
         now_ms: u64,
-    ) -> Result<bool, WriteRefusal> {
-        let Some(live) = live else {
-            return Err(Error::not_found().into());
+    ) -> Result<JudgedDeletion, WriteRefusal> {
+        let live = match live {
+            Err(error) if error.is_damage() && deletes_unseen(target, policy) => {
+                return Ok(JudgedDeletion {
+                    loses_shards: false,
+                    damage: Some(error),
+                });
+            }
+            live => live?.ok_or_else(Error::not_found)?,
         };
         let judge = || {
             self.check_set(target.set_name, target.set_id, &live)?;
@@ -100,7 +95,10 @@ impl NamespaceCore {
             if role == ShardRole::Root {
                 target.check_root(ShardLoss::Now)?;
             }
-            Ok(role == ShardRole::Root)
+            Ok(JudgedDeletion {
+                loses_shards: role == ShardRole::Root,
+                damage: None,
+            })
         };
         judge().map_err(WriteRefusal::having_found(Some(metadata_of(&live))))
     }

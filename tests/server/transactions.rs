@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::queries::damaged;
 use crate::server_client::transaction::*;
 use crate::server_client::*;
 use spikelet::query::IndexDefinition;
@@ -561,4 +562,31 @@ fn a_record_that_expires_or_is_truncated_has_changed() {
         assert_eq!(late.commit(&mut wire), 0, "{what}");
         assert_eq!(seen(&mut wire, 3), None, "{what}");
     }
+}
+
+#[test]
+fn a_damaged_record_is_replaced_and_deleted_in_a_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = damaged(dir.path(), &[1, 2], 1);
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    assert_eq!(wire.ask(&Message::get(1)).code, 1);
+    let replace =
+        Message::about(0, WRITE, CREATE_OR_REPLACE, 1).op(2, 1, "i", &7_i64.to_be_bytes());
+    let mut txn = Txn::new(1);
+    assert_eq!(txn.announce(&mut wire, &[1]), 0);
+    assert_eq!(txn.write(&mut wire, 1, replace).code, 0);
+    assert_eq!(txn.commit(&mut wire), 0);
+    assert_eq!(wire.ask(&Message::get(1)).int("i"), 7);
+    drop((wire, handle, store));
+
+    let dir = tempfile::tempdir().unwrap();
+    let store = damaged(dir.path(), &[1, 2], 1);
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    let mut txn = Txn::new(1);
+    assert_eq!(txn.announce(&mut wire, &[1]), 0);
+    assert_eq!(txn.delete(&mut wire, 1).code, 0);
+    assert_eq!(txn.commit(&mut wire), 0);
+    assert_eq!(wire.ask(&Message::get(1)).code, 2);
 }

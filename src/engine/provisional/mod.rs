@@ -27,7 +27,7 @@ use super::namespace::Namespace;
 use super::policy::WritePolicy;
 use super::refusals::{check_key, conflict};
 use super::scratch::Scratch;
-use super::write::{EditOutcome, WriteEdit, WriteOutcome, WritePlan, WriteRefusal};
+use super::write::{EditOutcome, WriteEdit, WriteOutcome, WritePlan, WriteRefusal, seen_by_write};
 use crate::operation::{Checked, ResultSink};
 use crate::{Error, Result};
 
@@ -124,9 +124,9 @@ impl Namespace {
         let set_id = self.set_to_write(address.set, policy, operations)?;
         let body = &mut Scratch::take();
         let target = address.target(set_id);
-        self.keep_provisional(write, |live, now_ms| {
+        self.keep_provisional(write, |found, now_ms| {
             let must_exist = operations.must_exist();
-            let live = (live, now_ms);
+            let live = (seen_by_write(found, &target, policy)?, now_ms);
             let edit: &mut WriteEdit<'_> = &mut |old, facts, body| {
                 EditOutcome::of_operations(operations, (old, facts), body, results)
             };
@@ -156,10 +156,10 @@ impl Namespace {
     ) -> std::result::Result<Provisional, WriteRefusal> {
         let address = &write.address;
         let target = address.target(self.set_number(address.set));
-        let deleted = self.keep_provisional(write, |live, now_ms| {
+        let deleted = self.keep_provisional(write, |found, now_ms| {
             let core = &self.core;
-            let loses_shards = core.judge_live_deletion(&target, write.policy, live, now_ms)?;
-            Ok((None, loses_shards, ()))
+            let judged = core.judge_live_deletion(&target, write.policy, found, now_ms)?;
+            Ok((None, judged.loses_shards, ()))
         })?;
         Ok(deleted.0)
     }
@@ -169,7 +169,7 @@ impl Namespace {
         &self,
         write: &ProvisionalWrite<'_>,
         judge: impl FnOnce(
-            Option<EntryView<'_>>,
+            spikelet_storage::Result<Option<EntryView<'_>>>,
             u64,
         )
             -> std::result::Result<(Option<BufferedVersion>, bool, R), WriteRefusal>,
@@ -190,11 +190,11 @@ impl Namespace {
                 let base = Base::Absent {
                     stamp: self.stamp_at(&write.address.digest),
                 };
-                return Ok(keep(base, judge(None, core.clock.now_ms())?));
+                return Ok(keep(base, judge(Ok(None), core.clock.now_ms())?));
             }
             Before::Provisional(before) => {
                 let view = before.version.as_ref().map(BufferedVersion::view);
-                let (written, loses, result) = judge(view, core.clock.now_ms())?;
+                let (written, loses, result) = judge(Ok(view), core.clock.now_ms())?;
                 let loses = loses || before.loses_shards;
                 return Ok(keep(before.base, (written, loses, result)));
             }
@@ -213,17 +213,22 @@ impl Namespace {
         }
         let now_ms = core.clock.now_ms();
         let kept = core.storage.get_versioned(&digest, |version, found| {
-            let entry = found?;
-            let stamp = stamp_of(version, entry.as_ref(), now_ms);
+            let entry = found.as_ref().ok().and_then(Option::as_ref);
+            let stamp = stamp_of(version, entry, now_ms);
             if read.is_some_and(|read| read != stamp) {
                 return Err(conflict(ConflictCause::Changed).into());
             }
-            let live = entry.filter(|entry| !expired(entry, now_ms));
-            let base = live.map_or(Base::Absent { stamp }, |live| Base::Live {
+            let found = found.map(|entry| entry.filter(|entry| !expired(entry, now_ms)));
+            let void_time = match &found {
+                Ok(live) => live.as_ref().map(EntryView::void_time),
+                // A damaged record is there, too.
+                Err(_) => Some(0),
+            };
+            let base = void_time.map_or(Base::Absent { stamp }, |void_time| Base::Live {
                 version,
-                void_time: live.void_time(),
+                void_time,
             });
-            match judge(live, now_ms) {
+            match judge(found, now_ms) {
                 Ok(judged) => Ok(keep(base, judged)),
                 // The client relies on the reason of its refusal.
                 Err(refused) => Err(WriteRefusal {
