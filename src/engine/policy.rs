@@ -358,7 +358,7 @@ impl WritePolicy {
     }
 
     /// Whether the bins that are there are dropped first.
-    pub(super) const fn replaces(&self) -> bool {
+    pub(crate) const fn replaces(&self) -> bool {
         matches!(
             self.record_exists_action,
             RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly

@@ -27,7 +27,7 @@ pub(crate) struct BackgroundChange {
 }
 
 pub(crate) enum BackgroundChangeKind {
-    Operations(Vec<Operation>, Mode),
+    Operations(Vec<Operation>),
     Function(FunctionCall),
 }
 
@@ -56,13 +56,17 @@ impl BackgroundChange {
                 };
                 alone((shared, served), &digest, || {
                     let ends = Instant::now() + CALL_TIME;
-                    let record = &mut PlainRecord { served, address };
+                    let record = &mut PlainRecord {
+                        served,
+                        address,
+                        must_exist: true,
+                    };
                     let applied = function.apply(record, ends, |_| Ok(()));
                     applied.map(drop)
                 })
             }
-            BackgroundChangeKind::Operations(operations, mode) => {
-                let checked = Checked::new(operations, *mode)?;
+            BackgroundChangeKind::Operations(operations) => {
+                let checked = Checked::new(operations, Mode::of(policy.replaces()))?;
                 let mut ignored = OperationResults::default();
                 namespace.write_at(&address, policy, &checked, &mut ignored)?;
                 Ok(())

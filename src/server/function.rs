@@ -46,6 +46,8 @@ pub(crate) trait CalledRecord {
 pub(crate) struct PlainRecord<'a> {
     pub(crate) served: &'a ServedNamespace,
     pub(crate) address: DigestAddress<'a>,
+    /// Whether a record that is not there is an error, and not passed to the function as absent.
+    pub(crate) must_exist: bool,
 }
 
 impl CalledRecord for PlainRecord<'_> {
@@ -54,6 +56,9 @@ impl CalledRecord for PlainRecord<'_> {
         let read = namespace.read_at(address, ReadTouch::Never, |record| {
             RecordInput::of_address(namespace, record, address)
         });
+        if self.must_exist {
+            return Ok(read?);
+        }
         Ok(RecordInput::found_or_absent(namespace, address, read)?)
     }
 
@@ -169,6 +174,7 @@ impl RecordRequest<'_> {
         let record = &mut PlainRecord {
             served: self.command.served,
             address: self.address,
+            must_exist: false,
         };
         let (kind, value, answer) = self.apply_to(record, reply)?;
         reply.bin(b"SUCCESS", kind, &value)?;

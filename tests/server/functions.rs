@@ -524,6 +524,38 @@ fn a_function_is_called_for_all_records_in_the_background() {
 }
 
 #[test]
+fn a_function_in_the_background_passes_over_a_record_deleted_while_it_waited() {
+    let (running, mut wire) = served(
+        "function f(rec) rec.n = 1 if aerospike:exists(rec) then aerospike:update(rec) else aerospike:create(rec) end end",
+    );
+    let demo = running.store.set("demo").unwrap();
+    demo.put(1, [("i", 1)]).unwrap();
+    let (go_on, paused) = std::sync::mpsc::channel::<()>();
+    let (locks, locked) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let demo = &demo;
+        scope.spawn(move || {
+            let removed = demo.update(1, |bins| {
+                locks.send(()).unwrap();
+                paused.recv().unwrap();
+                bins.remove("i");
+                Ok(())
+            });
+            removed.unwrap();
+        });
+        locked.recv().unwrap();
+        let job = with_call(query(), "m.f", &[])
+            .field(33, &[2])
+            .field(7, &9_u64.to_be_bytes());
+        assert_eq!(wire.ask_many(&job).1, 0);
+        until(|| demo.hot_record(1).is_some_and(|hot| hot.waits > 0));
+        go_on.send(()).unwrap();
+    });
+    until(|| wire.info("query-show:trid=9")[0].contains("status=done"));
+    assert!(demo.get(1).unwrap().is_none());
+}
+
+#[test]
 fn a_function_in_the_background_waits_for_space_as_operations_do() {
     let mut config = NamespaceConfig::new("test").max_space_wait(Duration::from_secs(3_600));
     config.key_hash = KeyHash::Ripemd160;

@@ -1,11 +1,12 @@
 //! Queries by partition, in the foreground and behind it.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spikelet::expressions::{ExpType, eq, list_bin, lists, val};
 use spikelet::query::IndexDefinition;
 use spikelet::server::Server;
-use spikelet::{Digest, ListReturnType, bins};
+use spikelet::{Digest, ListReturnType, Store, bins};
 
 use crate::server_client::*;
 
@@ -238,6 +239,37 @@ fn a_background_query_changes_the_records_of_a_set() {
 }
 
 #[test]
+fn a_background_query_that_replaces_takes_no_operation_that_needs_the_bins_before() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let both = |key| Message::put(key, "i", key).op(2, 1, "j", &[0; 8]);
+    for key in 0..3 {
+        wire.ask(&both(key));
+    }
+    let replace = |id: u64| {
+        Message::new(0, WRITE, REPLACE_ONLY)
+            .field(0, b"test")
+            .field(1, b"demo")
+            .field(7, &id.to_be_bytes())
+    };
+    let touch = replace(1).op(11, 0, "", &[]);
+    let add = replace(2).op(5, 1, "i", &1_i64.to_be_bytes());
+    assert_eq!(wire.ask(&touch).code, 4);
+    assert_eq!(wire.ask(&add).code, 4);
+    for key in 0..3 {
+        let record = wire.ask(&Message::get(key));
+        assert_eq!((record.int("i"), record.int("j")), (key, 0));
+    }
+    let put = replace(3).op(2, 1, "i", &7_i64.to_be_bytes());
+    assert_eq!(wire.ask_many(&put).1, 0);
+    until(|| wire.info("query-show:id=3\n")[0].contains("status=done(ok)"));
+    for key in 0..3 {
+        let record = wire.ask(&Message::get(key));
+        assert_eq!((record.int("i"), record.ops.len()), (7, 1));
+    }
+}
+
+#[test]
 fn a_truncated_set_is_empty() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());
@@ -295,30 +327,35 @@ fn a_query_misses_an_index_that_was_dropped_meanwhile() {
     assert!(records.len() < RECORDS, "{}", records.len());
 }
 
+/// A store with these records in set `demo`, one of which had a byte inverted before this opening.
+pub fn damaged(dir: &Path, keys: &[i64], key: i64) -> Store {
+    let open = || namespaces().path(dir).open().unwrap();
+    let store = open();
+    let set = store.set("demo").unwrap();
+    for key in keys {
+        set.put(*key, [("t", format!("the text of {key}, found again"))])
+            .unwrap();
+    }
+    store.close().unwrap();
+    drop((store, set));
+    let device = dir.join("test/device-0");
+    let mut bytes = std::fs::read(&device).unwrap();
+    let text = format!("the text of {key}, ");
+    let found = bytes
+        .windows(text.len())
+        .position(|window| window == text.as_bytes());
+    bytes[found.unwrap()] ^= 0xff;
+    std::fs::write(&device, bytes).unwrap();
+    open()
+}
+
 #[test]
 fn a_page_behind_a_record_does_not_count_the_damage_of_its_partition_again() {
     let first = digest(0);
     let same = (1..).filter(|key| digest(*key).partition() == first.partition());
     let keys: Vec<i64> = std::iter::once(0).chain(same.take(2)).collect();
     let dir = tempfile::tempdir().unwrap();
-    let open = || namespaces().path(dir.path()).open().unwrap();
-    let store = open();
-    let set = store.set("demo").unwrap();
-    for key in &keys {
-        set.put(*key, [("t", format!("the text of {key}, found again"))])
-            .unwrap();
-    }
-    store.close().unwrap();
-    drop((store, set));
-    let device = dir.path().join("test/device-0");
-    let mut bytes = std::fs::read(&device).unwrap();
-    let text = format!("the text of {}, ", keys[2]);
-    let found = bytes
-        .windows(text.len())
-        .position(|window| window == text.as_bytes());
-    bytes[found.unwrap()] ^= 0xff;
-    std::fs::write(&device, bytes).unwrap();
-    let store = open();
+    let store = damaged(dir.path(), &keys, keys[2]);
     let handle = Server::builder(&store).start().unwrap();
     let mut wire = Wire::to(handle.addr());
     let partition = (first.partition() as u16).to_le_bytes();

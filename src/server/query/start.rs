@@ -11,7 +11,7 @@ use super::stream::StreamState;
 use super::{LastSet, MetRecords, QueryWork, WireQuery, is_of_server};
 use crate::engine::declaration::is_own_set;
 use crate::engine::{PartitionQuery, PartitionStart};
-use crate::operation::Checked;
+use crate::operation::{Checked, Mode};
 use crate::policy::RecordExistsAction;
 use crate::rate_limit::{Due, Pace, RateLimit};
 use crate::server::background::{BackgroundChange, BackgroundChangeKind};
@@ -258,14 +258,15 @@ fn change_of(
             "a background query takes operations that write, at least one, or a function",
         ));
     }
+    let replaces = head.info3.contains(Info3::REPLACE_ONLY);
     let kind = match call {
         None => {
-            Checked::new(&operations, head.mode())?;
-            BackgroundChangeKind::Operations(operations, head.mode())
+            Checked::new(&operations, Mode::of(replaces))?;
+            BackgroundChangeKind::Operations(operations)
         }
         Some(call) => BackgroundChangeKind::Function(call),
     };
-    let action = if head.info3.contains(Info3::REPLACE_ONLY) {
+    let action = if replaces {
         RecordExistsAction::ReplaceOnly
     } else {
         RecordExistsAction::UpdateOnly
