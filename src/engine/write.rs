@@ -9,8 +9,7 @@
 //! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
 //! decides.
 
-use std::borrow::Borrow;
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
@@ -355,22 +354,14 @@ impl NamespaceCore {
         edit: &mut WriteEdit<'_>,
     ) -> std::result::Result<Evaluated<'a>, WriteRefusal> {
         let found = live.map(|entry| metadata_of(&entry));
-        let live = live.as_ref();
-        match self.judge(
-            body,
-            target,
-            policy,
-            must_exist,
-            (live, found, now_ms),
-            edit,
-        ) {
-            Ok((plan, loses_shards)) => Ok(Evaluated {
-                plan,
-                found,
-                loses_shards,
-            }),
-            Err(error) => Err(WriteRefusal::having_found(found)(error)),
-        }
+        let met = (live.as_ref(), found, now_ms);
+        let judged = self.judge(body, target, policy, must_exist, met, edit);
+        let (plan, loses_shards) = judged.map_err(WriteRefusal::having_found(found))?;
+        Ok(Evaluated {
+            plan,
+            found,
+            loses_shards,
+        })
     }
 
     /// The checks in the order of semantics.md#order-of-checks, with the edit among them.
