@@ -1,6 +1,6 @@
 //! Operations on all records that a query finds, in the background.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -351,6 +351,7 @@ impl Worker {
         let core = &self.query.core;
         let limit = RateLimit::new(self.policy.records_per_second, Due::default());
         let mut met = 0_u64;
+        let mut set_names = HashMap::new();
         let mut lost = |error| self.shared.fail(None, None, error);
         self.query.each_digest(self.after, &mut lost, |digest| {
             // First, so that no record is written after a cancellation that came during the wait.
@@ -360,7 +361,7 @@ impl Worker {
             if !self.shared.goes_on() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.meet(digest)?;
+            self.meet(digest, &mut set_names)?;
             met += 1;
             if let Some(name) = name
                 && met.is_multiple_of(SAVE_EVERY)
@@ -372,15 +373,23 @@ impl Worker {
         name.map_or(Ok(()), |name| core.forget_background(name))
     }
 
-    /// Writes one record. An error that is not the record's ends the whole.
-    fn meet(&self, digest: Digest) -> Result<()> {
+    /// Writes one record. An error that is not the record's ends the whole. `set_names`: of the
+    /// records before.
+    fn meet(&self, digest: Digest, set_names: &mut HashMap<u16, String>) -> Result<()> {
         let core = &self.query.core;
         let found = self
             .query
             .read_fitting(&digest, |stored| (stored.set_id(), key_of(stored)));
         let (written, key) = match found {
-            Ok(Some((set_id, _))) if self.spares(set_id) => return Ok(()),
-            Ok(Some((set_id, key))) => (self.write(core, &digest, set_id), key),
+            Ok(Some((set_id, key))) => {
+                let name = || core.storage.set_name(set_id).unwrap_or_default();
+                let set_name = set_names.entry(set_id).or_insert_with(name);
+                // The store's own sets are left alone, unless they are asked for.
+                if self.query.set_id.is_none() && is_own_set(set_name) {
+                    return Ok(());
+                }
+                (self.write(core, &digest, (set_id, set_name)), key)
+            }
             Ok(None) => (Err(Error::not_found()), None),
             Err(error) => (Err(error), None),
         };
@@ -395,20 +404,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether the records of a set are left alone.
-    fn spares(&self, set_id: u16) -> bool {
-        let query = &self.query;
-        let name = || query.core.storage.set_name(set_id).unwrap_or_default();
-        query.set_id.is_none() && is_own_set(&name())
-    }
-
-    fn write(&self, core: &Arc<NamespaceCore>, digest: &Digest, set_id: u16) -> Result<()> {
-        let set_name = core.storage.set_name(set_id).unwrap_or_default();
+    fn write(
+        &self,
+        core: &Arc<NamespaceCore>,
+        digest: &Digest,
+        (set_id, set_name): (u16, &str),
+    ) -> Result<()> {
         let policy = &self.policy.write;
         let operations = Checked::new(&self.operations, Mode::of(policy.replaces()))?;
         let target = WriteTarget {
             digest: *digest,
-            set_name: &set_name,
+            set_name,
             set_id: Some(set_id),
             key: None,
             store_key: false,
