@@ -11,8 +11,8 @@ use super::files::Output;
 use super::save::{BackupSummary, Saver};
 use super::writer::Writer;
 use crate::engine::SavedVersion;
-use crate::record::{ShardRole, companion_name};
-use crate::shard::{SavedRoot, keys_of};
+use crate::record::{BinName, ShardRole, named_root};
+use crate::shard::SavedRoot;
 use crate::{Error, Key, Namespace};
 
 /// How often a collection is saved anew because its shards have changed meanwhile.
@@ -28,12 +28,14 @@ struct Root {
 
 /// Returns the digest of the root that a companion names, if it is one by its key, too.
 fn root_of(namespace: &Namespace, set: &str, version: &SavedVersion<'_>) -> Option<Digest> {
-    let name = companion_name(version.bins)?;
-    let digest = |key: &Key<'_>| namespace.key_hash().digest(set, key);
-    let is_its = keys_of(&name)
-        .iter()
-        .any(|key| digest(key) == version.digest);
-    is_its.then(|| digest(&name.root))
+    let hash = namespace.key_hash();
+    let (name, root) = named_root(hash, set, version.bins)?;
+    // Not a part of a collection that is sharded by time.
+    let is_by_hash = name.begin.is_none() && name.shards > 0;
+    let is_bin = name.bin.is_none_or(|bin| BinName::new(bin).is_ok());
+    let mut keys = name.keys().into_iter();
+    let is_its = keys.any(|key| hash.digest(set, &key) == version.digest);
+    (is_by_hash && is_bin && is_its).then_some(root)
 }
 
 impl Saver<'_> {
@@ -188,14 +190,11 @@ impl Saver<'_> {
         for digest in digests {
             self.check_not_cancelled()?;
             let name = namespace.read_to_save(&digest, |_, version| {
-                let name = companion_name(version.bins);
-                Ok(name.map(|name| name.root.into_owned()))
+                let named = named_root(namespace.key_hash(), &set, version.bins);
+                Ok(named.map(|(name, root)| (root, name.root.into_owned())))
             });
             // A damaged record names none.
-            if let Ok(Some(Some(root))) = name {
-                let digest = namespace.key_hash().digest(&set, &root);
-                self.root_keys.insert(digest, root);
-            }
+            self.root_keys.extend(name.ok().flatten().flatten());
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use spikelet_storage::{Digest, EntryView, PARTITIONS, Truncate};
 
 use super::core::{NamespaceCore, expired, key_of};
 use crate::error::ShardLoss;
-use crate::record::{RecordView, ShardRole, companion_name};
+use crate::record::{RecordView, ShardRole, named_root};
 use crate::{Error, Result};
 
 /// The effect of a truncation on the records of a collection.
@@ -70,10 +70,10 @@ impl NamespaceCore {
             ShardRole::None => return,
             ShardRole::Companion => {
                 let record = RecordView::parse(entry.payload()).ok();
-                let Some(name) = record.and_then(companion_name) else {
+                let named = record.and_then(|record| named_root(self.key_hash, &set, record));
+                let Some((_, root)) = named else {
                     return;
                 };
-                let root = self.key_hash.digest(&set, &name.root);
                 collections.entry(root).or_default()
             }
             ShardRole::Root => {

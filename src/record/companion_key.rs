@@ -1,7 +1,6 @@
 //! The keys of companions, and of other records that belong to a root.
 
 use crate::Key;
-use crate::record::BinName;
 
 /// How the keys of a collection's companions are formed from the root's key K.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,12 +46,7 @@ const fn apart(root: &Key<'_>) -> &'static str {
 }
 
 /// Returns the key of a companion of the collection in this bin.
-pub(crate) fn companion_key(
-    root: &Key<'_>,
-    bin: BinName,
-    keys: KeyForm,
-    shard: u64,
-) -> Key<'static> {
+pub(crate) fn companion_key(root: &Key<'_>, bin: &str, keys: KeyForm, shard: u64) -> Key<'static> {
     let number = if keys.is_apart(shard) {
         format!("{}{shard}", apart(root))
     } else {
@@ -64,19 +58,19 @@ pub(crate) fn companion_key(
 /// Returns the key of the companion with this name, of the collection in this bin.
 pub(crate) fn named_companion_key(
     root: &Key<'_>,
-    bin: BinName,
+    bin: &str,
     keys: KeyForm,
     name: &str,
 ) -> Key<'static> {
     if keys.by_bin() {
-        suffixed_key(root, &format!("{}:{name}", bin.as_str()))
+        suffixed_key(root, &format!("{bin}:{name}"))
     } else {
         suffixed_key(root, name)
     }
 }
 
 /// Returns the key of a record that belongs to a root: the key of the root, a colon, and `suffix`.
-pub(crate) fn suffixed_key(root: &Key<'_>, suffix: &str) -> Key<'static> {
+fn suffixed_key(root: &Key<'_>, suffix: &str) -> Key<'static> {
     match root {
         Key::Integer(value) => Key::from(format!("{value}:{suffix}")),
         Key::String(text) => Key::from(format!("{text}:{suffix}")),
@@ -100,9 +94,7 @@ mod tests {
 
     #[test]
     fn companions_keep_the_type_of_text_and_bytes() {
-        let key = |root: Key<'_>, keys, shard| {
-            companion_key(&root, BinName::new("following").unwrap(), keys, shard)
-        };
+        let key = |root: Key<'_>, keys, shard| companion_key(&root, "following", keys, shard);
         for (root, plain, by_bin) in [
             (
                 Key::from("alice"),

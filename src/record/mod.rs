@@ -51,7 +51,7 @@ pub use serde_struct::{from_bins, to_bins};
 pub(crate) use shard_role::{
     APART, DESCRIPTION_BINS, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, ShardRole,
     changes_sharded_bin, describes_collection, hash_shards, is_by_hash, keeps_description,
-    parse_with_role, sharded_bins,
+    named_root, parse_with_role, sharded_bins,
 };
 pub use shard_role::{CompanionName, ShardTransition, companion_name};
 #[cfg(feature = "backup")]

@@ -3,8 +3,10 @@
 
 use std::fmt;
 
-use super::companion_key::KeyForm;
-use super::{Key, RecordView};
+use spikelet_storage::Digest;
+
+use super::companion_key::{KeyForm, companion_key};
+use super::{Key, KeyHash, RecordView};
 use crate::value::ValueRef;
 
 /// Root: where its sharded collections are.
@@ -136,6 +138,19 @@ pub(crate) struct HashShards {
     pub(crate) is_being_deleted: bool,
 }
 
+impl HashShards {
+    /// Returns the digests of the companions of the collection in this bin.
+    pub(crate) fn digests<'a>(
+        self,
+        hash: KeyHash,
+        (set, root): (&'a str, &'a Key<'_>),
+        bin: &'a str,
+    ) -> impl Iterator<Item = Digest> + 'a {
+        let key = move |shard| companion_key(root, bin, self.keys, shard);
+        (0..self.companions).map(move |shard| hash.digest(set, &key(shard)))
+    }
+}
+
 /// The collections that a record describes as sharded: the name of each one's bin, and its form.
 /// O(bins).
 pub(crate) fn sharded_bins<'a>(view: RecordView<'a>) -> Vec<(&'a str, ValueRef<'a>)> {
@@ -212,6 +227,19 @@ pub struct CompanionName<'a> {
     pub bin: Option<&'a str>,
 }
 
+impl CompanionName<'_> {
+    /// Returns the keys, one of which the companion has if its collection is sharded by hash: the
+    /// usual one, and the one apart from users' keys.
+    pub(crate) fn keys(&self) -> [Key<'static>; 2] {
+        let beside = match self.bin {
+            Some(_) => KeyForm::ByBin,
+            None => KeyForm::Plain,
+        };
+        let bin = self.bin.unwrap_or_default();
+        [beside, beside.apart(0)].map(|keys| companion_key(&self.root, bin, keys, self.shard))
+    }
+}
+
 /// Returns the description in a companion of a sharded collection; `None` for all other records.
 #[must_use]
 pub fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> {
@@ -242,6 +270,18 @@ pub fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> {
         }
     }
     Some(name)
+}
+
+/// Returns the name in a companion, and the digest of the root that it names; `None` for all other
+/// records.
+pub(crate) fn named_root<'a>(
+    hash: KeyHash,
+    set: &str,
+    record: RecordView<'a>,
+) -> Option<(CompanionName<'a>, Digest)> {
+    let name = companion_name(record)?;
+    let root = hash.digest(set, &name.root);
+    Some((name, root))
 }
 
 /// The number of the last transition of what two versions of a record both are: roots, or the

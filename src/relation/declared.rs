@@ -121,30 +121,26 @@ impl RelationDeclaration {
         replaces: bool,
     ) -> Result<Self> {
         self.check_rule(rule)?;
-        let revise = || self.revise(store, |known| self.over(known, rule, replaces));
-        if replaces {
-            self.over_damage(store, revise)
-        } else {
-            revise()
-        }
+        self.revise_over(store, replaces, |known| self.over(known, rule, replaces))
     }
 
-    /// Calls `revise`, and again once a damaged declaration of this name is removed: that makes no
-    /// rules, so nothing is lost with it.
-    pub(super) fn over_damage<S: RecordStore>(
+    /// Does as [`RelationDeclaration::revise`], and where it `replaces` again once a damaged
+    /// declaration of this name is removed: that makes no rules, so nothing is lost with it.
+    pub(super) fn revise_over<S: RecordStore>(
         &self,
         store: &S,
-        revise: impl Fn() -> Result<Self>,
+        replaces: bool,
+        change: impl Fn(Option<&Self>) -> Result<Self>,
     ) -> Result<Self> {
-        match (revise(), store.relation_guard()?) {
-            (Err(error), Some(guard)) if error.is_damage() => {
+        match (self.revise(store, &change), store.relation_guard()?) {
+            (Err(error), Some(guard)) if replaces && error.is_damage() => {
                 guard.alone(|| match self.stored(guard.namespace()) {
                     Err(damage) if damage.is_damage() => {
                         forget_relation(guard.namespace(), &self.name).map(drop)
                     }
                     stored => stored.map(drop),
                 })?;
-                revise()
+                self.revise(store, change)
             }
             (revised, _) => revised,
         }

@@ -13,7 +13,7 @@ use super::route::RecordRef;
 use super::scheme::{DESCRIPTION_BINS, Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme};
 use super::time::layout::{CollectionPart, TimeLayout};
 use crate::expressions::{bin_exists, or};
-use crate::record::companion_key::{KeyForm, suffixed_key};
+use crate::record::companion_key::KeyForm;
 use crate::record::{Record, companion_name};
 use crate::value::ValueRef;
 use crate::{Error, Expression, Key, RecordSet, Result, Value};
@@ -387,9 +387,9 @@ fn companion(record: &Record) -> Option<(Name, AuditedCompanion)> {
     let is_page = name.shards == 0;
     let stored = record.key().map(Key::into_owned);
     let has_key = stored.is_some();
-    let key = stored.unwrap_or_else(|| match name.bin {
-        Some(bin) => suffixed_key(&name.root, &format!("{bin}:{}", name.shard)),
-        None => suffixed_key(&name.root, &name.shard.to_string()),
+    let key = stored.unwrap_or_else(|| {
+        let [usual, _] = name.keys();
+        usual
     });
     let record = ShardRecord {
         key,

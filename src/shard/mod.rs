@@ -64,7 +64,7 @@ pub(crate) use content::{Collection, number};
 pub(crate) use merge::{ElementSortKey, in_pages, pages, value_of};
 pub(crate) use policy::is_ahead;
 #[cfg(feature = "backup")]
-pub(crate) use saved_root::{SavedRoot, keys_of};
+pub(crate) use saved_root::SavedRoot;
 pub(crate) use scheme::{check_bin, key_in, key_value};
 pub(crate) use sorted::{Lists, Maps, SortedBin};
 

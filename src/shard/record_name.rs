@@ -29,9 +29,11 @@ impl RecordName<'_> {
     pub(crate) fn key(&self) -> Key<'static> {
         match self.place {
             RecordRef::Root => Key::from(self.root).into_owned(),
-            RecordRef::Companion(keys, shard) => companion_key(self.root, self.bin, keys, shard),
+            RecordRef::Companion(keys, shard) => {
+                companion_key(self.root, self.bin.as_str(), keys, shard)
+            }
             RecordRef::Timed(keys, layout, part) => {
-                named_companion_key(self.root, self.bin, keys, &layout.name(part))
+                named_companion_key(self.root, self.bin.as_str(), keys, &layout.name(part))
             }
         }
     }

@@ -3,14 +3,16 @@
 use super::description::{Description, Form};
 use super::scheme::{DESCRIPTION_BINS, Scheme};
 use crate::Key;
-use crate::record::companion_key::{KeyForm, companion_key};
-use crate::record::{BinName, CompanionName, RecordView};
+use crate::record::companion_key::companion_key;
+use crate::record::{BinName, HashShards, RecordView, hash_shards};
 
 /// The collections of a root. While they are equal at two times, no transition of a collection that
 /// is sharded by hash has begun or ended between these, nor put its content back into the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SavedRoot {
     description: Description,
+    /// Those that are sharded by hash.
+    hashed: Vec<(BinName, HashShards)>,
     /// Those bins of its collections that the root itself has.
     own: Vec<BinName>,
 }
@@ -24,9 +26,12 @@ impl SavedRoot {
             return None;
         }
         let bins = description.entries().iter().map(|entry| entry.bin);
-        let own = bins.filter(|bin| root.bin(bin.as_str()).is_some());
+        let hashed = |bin: BinName| Some((bin, hash_shards(root, bin.as_str())?));
         Some(Self {
-            own: own.collect(),
+            hashed: bins.clone().filter_map(hashed).collect(),
+            own: bins
+                .filter(|bin| root.bin(bin.as_str()).is_some())
+                .collect(),
             description,
         })
     }
@@ -44,46 +49,14 @@ impl SavedRoot {
         &'a self,
         root: &'a Key<'a>,
     ) -> impl Iterator<Item = Key<'static>> + 'a {
-        self.description.entries().iter().flat_map(move |entry| {
-            let (shards, is_merging) = match entry.form {
-                Form::Hash(scheme) => match scheme {
-                    Scheme::Unsharded => (0, false),
-                    Scheme::Activating { shards }
-                    | Scheme::Active { shards }
-                    | Scheme::Deleting { shards } => (shards, false),
-                    Scheme::Splitting { from } => (from * 2, false),
-                    Scheme::Merging { from } => (from, true),
-                    Scheme::Deactivating => (1, false),
-                },
-                Form::Other(_) => (0, false),
-            };
-            let keys = self.description.keys(entry.bin);
+        self.hashed.iter().flat_map(move |(bin, hashed)| {
+            let form = self.description.of(*bin).map(|entry| &entry.form);
+            let is_merging = matches!(form, Some(Form::Hash(Scheme::Merging { .. })));
+            let shards = hashed.companions;
             (0..shards).map(move |at| {
                 let shard = if is_merging { shards - 1 - at } else { at };
-                companion_key(root, entry.bin, keys, shard)
+                companion_key(root, bin.as_str(), hashed.keys, shard)
             })
         })
     }
-}
-
-/// Returns the keys, one of which a companion of this name has; none for a part of a collection
-/// that is sharded by time.
-pub(crate) fn keys_of(name: &CompanionName<'_>) -> Vec<Key<'static>> {
-    let by_bin = name.bin.is_some();
-    // Plain keys have no name of a bin.
-    let (Ok(bin), None, 1..) = (
-        BinName::new(name.bin.unwrap_or("b")),
-        name.begin,
-        name.shards,
-    ) else {
-        return Vec::new();
-    };
-    let beside = if by_bin {
-        KeyForm::ByBin
-    } else {
-        KeyForm::Plain
-    };
-    [beside, beside.apart(0)]
-        .map(|keys| companion_key(&name.root, bin, keys, name.shard))
-        .into()
 }

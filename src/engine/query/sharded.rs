@@ -16,7 +16,6 @@ use super::standing::{EntrySearch, EntryStanding};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
-use crate::record::companion_key::companion_key;
 use crate::record::{BinName, HashShards, Key, RecordView, companion_name, hash_shards};
 
 /// How often an element that moves is looked for. Each look that fails has met a step of a
@@ -264,9 +263,8 @@ impl NamespaceCore {
         root: &ShardedRoot,
         fits: impl Fn(&[u8]) -> bool,
     ) -> bool {
-        let companions = (0..root.shards.companions)
-            .map(|shard| companion_key(&root.key, root.bin, root.shards.keys, shard))
-            .map(|key| self.key_hash.digest(&root.set_name, &key));
+        let of = (&*root.set_name, &root.key);
+        let companions = root.shards.digests(self.key_hash, of, root.bin.as_str());
         let digests: Vec<Digest> = companions.chain([root.digest]).collect();
         let now_ms = self.clock.now_ms();
         let mut found = false;

@@ -46,12 +46,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             }
             wanted.over(known, rule, changes_rule)
         };
-        let revise = || handle.revise(store, change);
-        if changes_rule {
-            handle.over_damage(store, revise)
-        } else {
-            revise()
-        }
+        handle.revise_over(store, changes_rule, change)
     }
 
     /// Checks the layout that was declared. Returns whether this handle is the first that moves
