@@ -8,7 +8,8 @@ mod pages;
 mod server_client;
 
 use server_client::*;
-use spikelet::{Set, Value};
+use spikelet::query::{BackgroundPolicy, IndexComponent, IndexDefinition};
+use spikelet::{Set, ShardedList, Value, WritePolicy, operations};
 
 /// A range of integers.
 fn integers(bin: &str, first: i64, last: i64) -> Vec<u8> {
@@ -543,7 +544,7 @@ fn a_query_finds_the_root_of_a_sharded_list_and_a_scan_shows_its_companions() {
     for number in 0..5_i64 {
         set.put(number, [("i", number)]).unwrap();
     }
-    let list = spikelet::ShardedList::new(&running.store, "demo", 3_i64, "l").unwrap();
+    let list = ShardedList::new(&running.store, "demo", 3_i64, "l").unwrap();
     for element in 0..60_i64 {
         list.add(element).unwrap();
     }
@@ -571,4 +572,28 @@ fn a_query_finds_the_root_of_a_sharded_list_and_a_scan_shows_its_companions() {
         assert_eq!((records.len(), code), (5 + shards, 0));
         assert_eq!(set.len(), 5);
     }
+}
+
+#[test]
+fn an_operation_in_the_background_meets_roots_that_store_keys_of_a_client() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    let elements = [IndexComponent::bin("l").elements()];
+    let index = IndexDefinition::new("l", elements);
+    set.create_index(index).unwrap();
+    let policy = WritePolicy::default().send_key(false);
+    // An object of Java, and the key of another digest.
+    for (key, stored) in [(3, b"\x07object"), (4, b"\x03object")] {
+        let list = ShardedList::new_with(&running.store, "demo", key, "l", &policy).unwrap();
+        assert!((0..60_i64).all(|element| list.add(element).unwrap()));
+        list.shards().activate(4).unwrap();
+        let keyed = Message::put(key, "i", 1).field(2, stored);
+        assert_eq!(wire.ask(&keyed).code, 0);
+    }
+    let seen = [operations::put("seen", true)];
+    let query = set.query("l").unwrap().eq(7);
+    let operated = query.operate(&BackgroundPolicy::default(), seen);
+    let done = operated.unwrap().wait().unwrap();
+    assert_eq!((done.written, done.passed_over), (2, 0), "{done:?}");
 }

@@ -198,19 +198,25 @@ impl NamespaceCore {
             return Ok(None);
         };
         self.with_entries(index, digest, |record, facts, own| {
-            let stored = || Key::from_stored(facts.key?).ok().map(Key::into_owned);
             let described = hash_shards(record, bin.as_str());
             let root = described.and_then(|shards| {
                 Some(ShardedRoot {
                     digest: *digest,
                     set_name: facts.set_name.into(),
-                    key: key.or_else(stored)?,
+                    key: key.or_else(|| Some(self.own_key(facts)?.into_owned()))?,
                     bin,
                     shards,
                 })
             });
             Ok((root, own.contains(entry)))
         })
+    }
+
+    /// The key that a record stores, if the keys of companions can be formed from it. Wire clients
+    /// choose digest and key of a record, and have types of keys of their own.
+    fn own_key<'a>(&self, facts: &RecordFacts<'a>) -> Option<Key<'a>> {
+        let key = Key::from_stored(facts.key?).ok()?;
+        (self.key_hash.digest(facts.set_name, &key) == facts.digest).then_some(key)
     }
 
     /// Whether a companion of a record has an entry that is asked for. True for a root that does
@@ -237,7 +243,7 @@ impl NamespaceCore {
             return Ok(false);
         };
         let found = self.with_entries(index, digest, |record, facts, _| {
-            Ok(facts.key.is_none() && hash_shards(record, bin.as_str()).is_some())
+            Ok(self.own_key(facts).is_none() && hash_shards(record, bin.as_str()).is_some())
         })?;
         Ok(found.unwrap_or(false))
     }
