@@ -276,10 +276,19 @@ impl NamespaceCore {
                 "a truncation needs a time between 2010 and now; leave it out to remove everything",
             ));
         }
-        if let Some(before_ms) = before_ms {
-            self.check_collections(what, before_ms)?;
-        }
-        let removed = self.remove_truncated(what, before_ms);
+        let takes_collections = match before_ms {
+            Some(before_ms) => self.check_collections(what, before_ms)?,
+            None => false,
+        };
+        // Others may have written to them since, and wait from here on.
+        let remove = |what| {
+            let check = || match before_ms.filter(|_| takes_collections) {
+                Some(before_ms) => self.check_collections(what, before_ms).map(drop),
+                None => Ok(()),
+            };
+            self.storage.truncate_if(what, before_ms, check)
+        };
+        let removed = self.remove_truncated(what, before_ms, remove);
         let is_refused = |error: &Error| match error {
             Error::Storage(error) => {
                 matches!(
@@ -301,7 +310,12 @@ impl NamespaceCore {
         removed
     }
 
-    fn remove_truncated(self: &Arc<Self>, what: Truncate, before_ms: Option<u64>) -> Result<u64> {
+    fn remove_truncated(
+        self: &Arc<Self>,
+        what: Truncate,
+        before_ms: Option<u64>,
+        remove: impl Fn(Truncate) -> Result<u64>,
+    ) -> Result<u64> {
         let mut removed = 0;
         if before_ms.is_some() && what == Truncate::Namespace {
             let mut others = self.storage.sets();
@@ -315,12 +329,11 @@ impl NamespaceCore {
                     "" => Some(0),
                     name => self.storage.set_id(name),
                 });
-                let other = Truncate::Set(other.ok_or(error)?);
-                removed += self.storage.truncate(other, before_ms)?;
+                removed += remove(Truncate::Set(other.ok_or(error)?))?;
                 self.storage.maintain()?;
             }
         }
-        Ok(removed + self.storage.truncate(what, before_ms)?)
+        Ok(removed + remove(what)?)
     }
 
     /// Lends the live records of one set, or of all, to `read`, until it breaks off.

@@ -179,6 +179,9 @@ impl Namespace {
     /// after the call stay, at any time of the clock. With `before`, the declarations of relations
     /// stay.
     ///
+    /// Where `before` takes a sharded collection, writes of the namespace wait while its records are
+    /// looked at once more: O(records of the sets that have any).
+    ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a
     /// time between the last updates of the records of one sharded collection, as they are when the

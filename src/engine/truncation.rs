@@ -21,12 +21,12 @@ struct TruncatedCollection {
 }
 
 impl NamespaceCore {
-    /// Refuses to truncate a sharded collection in part. Damaged records do not count. O(records of
-    /// the sets that have companions); memory for each root.
+    /// Refuses to truncate a sharded collection in part, and returns whether one goes. Damaged
+    /// records do not count. O(records of the sets that have companions); memory for each root.
     ///
     /// # Errors
     /// [`Error::ShardRoot`] with the first such root that is found.
-    pub(super) fn check_collections(&self, what: Truncate, before_ms: u64) -> Result<()> {
+    pub(super) fn check_collections(&self, what: Truncate, before_ms: u64) -> Result<bool> {
         let is_wanted = |id| {
             let is_truncated = match what {
                 Truncate::Namespace => true,
@@ -46,6 +46,7 @@ impl NamespaceCore {
                 ControlFlow::<()>::Continue(())
             });
         }
+        let takes_any = collections.values().any(|found| found.goes);
         let is_torn = |found: &TruncatedCollection| found.goes && found.stays;
         let torn = collections.into_values().filter(is_torn);
         match torn.filter_map(|found| found.root).next() {
@@ -54,7 +55,7 @@ impl NamespaceCore {
                 key,
                 loses: ShardLoss::Part,
             }),
-            None => Ok(()),
+            None => Ok(takes_any),
         }
     }
 

@@ -400,13 +400,28 @@ impl Namespace {
     /// # Errors
     /// If the truncation cannot be noted in the log, nothing is removed.
     pub fn truncate(&self, what: Truncate, before_ms: Option<u64>) -> Result<u64> {
+        self.truncate_if(what, before_ms, || Ok(()))
+    }
+
+    /// Does as [`Namespace::truncate`] does, unless `check` refuses it. Writes wait while that runs,
+    /// but for deletes, and versions whose numbers were drawn before.
+    ///
+    /// # Errors
+    /// As for [`Namespace::truncate`]; the error of `check`: nothing is removed.
+    pub fn truncate_if<E: From<crate::Error>>(
+        &self,
+        what: Truncate,
+        before_ms: Option<u64>,
+        check: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<u64, E> {
         // A snapshot must not be taken between the two halves.
         let _not_beside_a_close = self.core.close_done.lock();
         self.core.check_open()?;
         self.core.log.check_writable(SpacePurpose::Delete)?;
         let core = &self.core;
-        let removal = core.removals.begin();
         let truncation = core.log.begin_truncation();
+        check()?;
+        let removal = core.removals.begin();
         core.sets.truncate(
             what,
             || core.log.append_void().map(Lsn::get),

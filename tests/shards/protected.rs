@@ -2,16 +2,17 @@
 //! companions, or go into one, is refused unless forced, and no handle goes on writing into
 //! orphans.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use spikelet::error::ShardLoss;
 use spikelet::operations::{add, append, delete_all_bins, delete_bin, put, touch};
 use spikelet::policy::RecordExistsAction;
+use spikelet::relation::ManyToMany;
 use spikelet::shard::{ShardPolicy, TimeWidth, sharded_collections};
-use spikelet::storage::ManualClock;
+use spikelet::storage::{Clock, ManualClock};
 use spikelet::{
     DEFAULT_NAMESPACE, Durability, Error, Expiration, Lsn, NamespaceConfig, Result, Set,
     ShardedCounter, ShardedList, Store, TimeShards, Value, WritePolicy,
@@ -524,4 +525,59 @@ fn whoever_sees_a_replaced_root_adds_to_no_orphan_while_it_is_synced() {
             assert_eq!(ids(&list(&store, key)), [Value::Int(10)], "{key}");
         }
     }
+}
+
+/// A clock that stops a caller in the middle, once.
+#[derive(Debug)]
+struct StoppingClock {
+    now_ms: ManualClock,
+    /// How many more times it is read before.
+    reads_left: AtomicU64,
+    meet: Barrier,
+}
+
+impl Clock for StoppingClock {
+    fn now_ms(&self) -> u64 {
+        if self.reads_left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.meet.wait();
+            self.meet.wait();
+        }
+        self.now_ms.now_ms()
+    }
+}
+
+#[test]
+fn a_truncation_by_time_tears_no_collection_that_is_written_once_it_has_looked() {
+    let start = 500_000_000_000;
+    let clock = Arc::new(StoppingClock {
+        now_ms: ManualClock::at(start),
+        reads_left: AtomicU64::new(u64::MAX),
+        meet: Barrier::new(2),
+    });
+    let config = NamespaceConfig::new(DEFAULT_NAMESPACE).background(false);
+    let builder = Store::builder().namespace(config).clock(clock.clone());
+    let store = builder.open().unwrap();
+    let namespace = store.namespace(DEFAULT_NAMESPACE).unwrap();
+    let ends = ((SET, "following"), (SET, "followers"));
+    ManyToMany::new(&store, "follows", ends.0, ends.1)
+        .declare()
+        .unwrap();
+    let alice = sharded(&store, "alice");
+    clock.now_ms.advance_ms(10_000);
+    let before = Duration::from_millis(1_262_304_000_000 + start + 5_000);
+    let truncated = std::thread::scope(|scope| {
+        // It reads the clock for itself, for its look at the collections, and for the first
+        // declaration, which it renews.
+        clock.reads_left.store(3, Ordering::SeqCst);
+        let truncated = scope.spawn(|| namespace.truncate(Some(SystemTime::UNIX_EPOCH + before)));
+        clock.meet.wait();
+        alice.add(10).unwrap();
+        clock.meet.wait();
+        truncated.join().unwrap()
+    });
+    assert!(
+        matches!(truncated, Err(Error::ShardRoot { .. })),
+        "{truncated:?}"
+    );
+    assert_eq!(alice.len().unwrap(), 11);
 }
