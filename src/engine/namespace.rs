@@ -8,11 +8,9 @@ use std::time::SystemTime;
 use spikelet_storage::Digest;
 use spikelet_storage::{Attempt, Lsn, MaintenanceReport, Opening, SetUsage, Truncate};
 
-#[cfg(any(doc, feature = "server", feature = "backup"))]
-use crate::Error;
-use crate::Result;
 use crate::index::{IndexComponent, IndexDefinition};
 use crate::record::KeyHash;
+use crate::{Error, Result};
 
 use super::activity::NamespaceStats;
 use super::changes::Changes;
@@ -20,7 +18,7 @@ use super::config::NamespaceConfig;
 #[cfg(feature = "monitor")]
 use super::core::scanned;
 use super::core::{HotRecord, NamespaceCore, ScannedRecord};
-use super::indexes::{IndexBuild, IndexStats};
+use super::indexes::{Index, IndexBuild, IndexStats};
 use super::query::Query;
 use super::set::Set;
 use super::transition_log::RecentTransition;
@@ -134,6 +132,21 @@ impl Namespace {
     pub fn index_definition(&self, name: &str) -> Option<(Option<Box<str>>, IndexDefinition)> {
         let index = self.core.indexes.by_name(name)?;
         Some((index.set.clone(), index.definition()))
+    }
+
+    /// Refuses an index of this name that is another set's, or lacks records that it would have by
+    /// this definition.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`], also where there is none.
+    pub(crate) fn check_index(&self, set: &str, wanted: &IndexDefinition) -> Result<()> {
+        let is_wanted = |index: &Index| {
+            index.set.as_deref().is_none_or(|of| of == set) && index.definition.has_all_of(wanted)
+        };
+        match self.core.indexes.by_name(wanted.name()) {
+            Some(index) if is_wanted(&index) => Ok(()),
+            _ => Err(Error::IndexNotFound(wanted.name().into())),
+        }
     }
 
     /// The name of an index over this component of a set's records, and no other.

@@ -322,9 +322,9 @@ impl IndexDefinition {
         }
     }
 
-    /// Returns whether all records with this bin are in the index, by its value alone.
-    pub(crate) fn has_all_of(&self, bin: &str) -> bool {
-        self.components == [IndexComponent::bin(bin)] && self.value_bytes_max.is_none()
+    /// Returns whether all records that another index would have are in this one, in its order.
+    pub(crate) fn has_all_of(&self, other: &Self) -> bool {
+        self.components == other.components && self.value_bytes_max.is_none()
     }
 
     /// Returns whether the definitions are equal except for their names.

@@ -20,7 +20,6 @@ use super::side::{RelationSide, delete_emptied};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
 use super::writes::{check_owned, puts};
 use crate::engine::declaration::OnDelete;
-use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
 use crate::setters::setters;
 use crate::shard::ShardPolicy;
@@ -121,11 +120,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let edges = store.records(&schema.edges)?;
         schema.keeps_edge_maps = !edges.has_ordered_indexes();
         if !schema.keeps_edge_maps {
-            let from = IndexDefinition::new(&source_index(schema.name()), [SOURCE, TARGET]);
-            edges.ensure_index(from)?;
-            for (at, sort) in schema.sort_bins().iter().enumerate() {
-                let to = IndexDefinition::new(&target_index(schema.name(), at), [TARGET, &**sort]);
-                edges.ensure_index(to)?;
+            edges.ensure_index(source_index(schema.name()))?;
+            for at in 0..schema.sort_keys() {
+                edges.ensure_index(target_index(schema.name(), at))?;
             }
         }
         Ok(Self {

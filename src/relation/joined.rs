@@ -158,11 +158,7 @@ impl Joined {
     pub fn updater(&self) -> Result<Updater> {
         self.check_bins()?;
         self.check_view_is_own()?;
-        let component = IndexComponent::bin(SOURCES)
-            .elements()
-            .of_type(IndexType::Blob);
-        self.view()?
-            .create_index(IndexDefinition::new(&self.index(), [component]))?;
+        self.view()?.create_index(self.index())?;
         Updater::new(&self.namespace, self.clone(), &self.state)
     }
 
@@ -197,14 +193,17 @@ impl Joined {
         self.namespace.changes().unsubscribe(&self.view)?;
         forget_relation(&self.namespace, &self.view)?;
         let view = self.view()?;
-        if self.namespace.index_definition(&self.index()).is_some() {
-            view.drop_index(&self.index())?;
+        let index = self.index();
+        if self.namespace.check_index(&self.view, &index).is_ok() {
+            view.drop_index(index.name())?;
         }
         view.truncate(None)
     }
 
-    fn index(&self) -> String {
-        format!("{}_{SOURCES}", self.view)
+    fn index(&self) -> IndexDefinition {
+        let component = IndexComponent::bin(SOURCES).elements();
+        let name = format!("{}_{SOURCES}", self.view);
+        IndexDefinition::new(&name, [component.of_type(IndexType::Blob)])
     }
 
     fn check_bins(&self) -> Result<()> {
@@ -426,12 +425,13 @@ impl Derived for Joined {
             }
         }
         self.refresh_all(written.iter().cloned(), state)?;
-        let view = self.view()?;
+        let (view, index) = (self.view()?, self.index());
+        self.namespace.check_index(&self.view, &index)?;
         // Each item is a source of its own view record. Its sources were read after all of these
         // changes; a later change of a source comes by itself.
         for digest in sources {
             let of_digest = blob_of(&digest);
-            self.refresh_found(&view.query(&self.index())?.eq(of_digest), &written, state)?;
+            self.refresh_found(&view.query(index.name())?.eq(of_digest), &written, state)?;
         }
         Ok(())
     }

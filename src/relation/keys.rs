@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::operations::delete_all_bins;
 use crate::policy::GenerationPolicy;
+use crate::query::IndexDefinition;
 pub(super) use crate::record::REMOVED;
 use crate::record::{Record, SHARD_OF, converted};
 use crate::shard::key_in;
@@ -186,6 +187,20 @@ pub(super) fn keys_in<S: RecordStore>(
         return Err(without_key(set, "its relation cannot be followed"));
     }
     Ok(keys)
+}
+
+/// Refuses another index that has the name of a relation's: it would miss records. A cluster is
+/// asked for the bin's values, by whichever index.
+///
+/// # Errors
+/// [`Error::IndexNotFound`].
+pub(super) fn check_index<S: RecordStore>(
+    store: &S,
+    set: &str,
+    index: &IndexDefinition,
+) -> Result<()> {
+    let guard = store.relation_guard()?;
+    guard.map_or(Ok(()), |guard| guard.namespace().check_index(set, index))
 }
 
 /// Returns the keys of the records that an index has for a value, page by page, each of at most

@@ -21,7 +21,6 @@ use super::side::{RelationSide, check_exists};
 use super::within::{Within, within};
 use super::writes::check_owned;
 use crate::engine::declaration::OnDelete;
-use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::setters::setters;
 use crate::shard::ShardPolicy;
@@ -228,12 +227,11 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     }
 
     fn ensure_index(&self, place: &ChildPlace) -> Result<()> {
-        if let Layout::Reference { bin, index } = &place.layout {
-            let definition = IndexDefinition::new(index, [&**bin]);
-            let records = self.store.records(place.children())?;
-            self.named(place, records.ensure_index(definition))?;
-        }
-        Ok(())
+        let Some(index) = place.layout.index() else {
+            return Ok(());
+        };
+        let records = self.store.records(place.children())?;
+        self.named(place, records.ensure_index(index))
     }
 
     /// Returns the layout by reference if its index finds all children of a move, moved or not:

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
 use super::declared::forget_relation;
-use super::keys::{element_of, key_of, keys_in, pages_of_index};
+use super::keys::{check_index, element_of, key_of, keys_in, pages_of_index};
 use super::updater::{Derived, UpdateFailure, UpdateProgress, UpdateState, Updater, keep_failure};
 use super::within::within;
 #[cfg(doc)]
@@ -218,7 +218,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     ) -> Result<bool> {
         let records = self.store.records(&self.copies.to)?;
         let (index, equal) = (self.copies.index(), element_of(to));
-        for page in pages_of_index(&records, &index, &equal, PAGE) {
+        let checked = check_index(&self.store, &self.copies.to, &index);
+        self.copies.named(checked)?;
+        for page in pages_of_index(&records, index.name(), &equal, PAGE) {
             for record in &self.copies.named(page)? {
                 if each(record, to)?.is_break() {
                     return Ok(false);
@@ -324,12 +326,10 @@ impl Propagate<Namespace> {
     pub fn remove(&self) -> Result<()> {
         self.store.changes().unsubscribe(&self.copies.name)?;
         forget_relation(&self.store, &self.copies.name)?;
-        match self.store.index_definition(&self.copies.index()) {
-            Some(_) => self
-                .store
-                .set(&self.copies.to)?
-                .drop_index(&self.copies.index()),
-            None => Ok(()),
+        let index = self.copies.index();
+        match self.store.check_index(&self.copies.to, &index) {
+            Ok(()) => self.store.set(&self.copies.to)?.drop_index(index.name()),
+            Err(_) => Ok(()),
         }
     }
 }

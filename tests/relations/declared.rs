@@ -1,4 +1,5 @@
 use serde_json::json;
+use spikelet::query::IndexDefinition;
 use spikelet::relation::{
     Address, EdgeType, Graph, Layout, LayoutKind, Links, ManyToMany, Members, NodeId, OneToMany,
     RelationDeclaration, RelationKind, SideStats, declared_relations, forget_relation,
@@ -502,5 +503,64 @@ fn a_damaged_declaration_is_forgotten_or_declared_anew() {
         assert_eq!(declared_relations(&store).unwrap().len(), 2);
         let users = store.set("unmistakable").unwrap();
         assert!(matches!(users.delete(1), Err(Error::HasEdges { .. })));
+    }
+}
+
+/// Another index has the name of a relation's: of another bin, or of another set.
+#[test]
+fn an_index_of_another_bin_by_the_name_of_a_relations_hides_nothing() {
+    fn refused<T: std::fmt::Debug>(found: spikelet::Result<T>, what: &str) {
+        assert_eq!(found.unwrap_err().result_code(), 201, "{what}");
+    }
+    let store = Store::in_memory().unwrap();
+    let instead = |set: &str, name: &str, of: &str| {
+        let set = store.set(set).unwrap();
+        set.drop_index(name).unwrap();
+        set.create_index(IndexDefinition::new(name, [of])).unwrap();
+    };
+    let graph = || Graph::new(&store, "g", ["N"], [EdgeType::new("E")]).unwrap();
+    let known = graph();
+    let (from, to) = (NodeId::new("N", "1"), NodeId::new("N", "2"));
+    for node in [&from, &to] {
+        known.put_node(node, &json!({ "n": 1 })).unwrap();
+    }
+    known.link(&from, "E", &to, &json!({})).unwrap();
+    let nodes = store.set("g").unwrap();
+    instead("g_edges", "g_target0", "source");
+    refused(nodes.delete(to.to_string()), "a node without its index");
+    refused(known.query("E", &to).unwrap().sources(), "sources");
+    instead("g_edges", "g_source", "target");
+    refused(known.edges(&from).unwrap().page(), "edges");
+    for index in ["g_source", "g_target0"] {
+        store.set("g_edges").unwrap().drop_index(index).unwrap();
+    }
+    graph();
+    let deleted = nodes.delete(to.to_string());
+    assert!(
+        matches!(deleted, Err(Error::HasEdges { .. })),
+        "{deleted:?}"
+    );
+
+    let layout = Layout::reference("post", "by_post");
+    let comments = OneToMany::new(&store, "comments", ("posts", "comments"), layout).unwrap();
+    comments.put("p", 1, &json!({ "text": "x" })).unwrap();
+    instead("comments", "by_post", "text");
+    refused(comments.page("p", None, 10), "children");
+    refused(comments.len("p"), "count of children");
+
+    let namespace = namespace(&store);
+    let assignees = assignees(namespace.clone());
+    instead("items", "assignees_reference", "title");
+    refused(
+        assignees.propagate("u1", |_| ControlFlow::Continue(())),
+        "copies",
+    );
+    assignees.remove().unwrap();
+    let list = item_list(&namespace);
+    drop(list.updater().unwrap());
+    instead("item_list", "item_list_sources", "title");
+    list.remove().unwrap();
+    for index in ["assignees_reference", "item_list_sources"] {
+        assert!(namespace.index_definition(index).is_some(), "{index}");
     }
 }

@@ -7,13 +7,13 @@ use crate::engine::declaration::{
     DeclaredSide, OnDelete, RelationDeclaration, RelationKind, SideForm,
 };
 use crate::index::VALUE_BYTES_MAX;
-use crate::query::{IndexComponent, IndexType};
+use crate::query::{IndexComponent, IndexDefinition, IndexType};
 use crate::record::Record;
 use crate::relation::address::Address;
 use crate::relation::graph::{edge_keys, source_index, target_index, target_text};
-use crate::relation::keys::{BATCH, element_of, pages_of_index};
+use crate::relation::keys::{BATCH, check_index, element_of, pages_of_index};
 use crate::relation::side::RelationSide;
-use crate::{Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, Value};
+use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction, Value};
 
 /// An edge set and the records of edges: a graph that keeps further maps is a cluster's. It has no
 /// index by which the edges of a node are found here, and its handle deletes them.
@@ -403,10 +403,14 @@ pub(in crate::relation) fn edges_of_node<S: RecordStore<Records: IndexedRecordSe
     let targets: Vec<String> = targets
         .map(|edge_type| target_text(edge_type, node))
         .collect();
-    let from = [(source_index(graph), Value::String(node.to_string()))];
+    let (source, target) = (source_index(graph), target_index(graph, 0));
+    for index in [&source, &target] {
+        check_index(store, edges, index)?;
+    }
+    let from = [(source.name().to_owned(), Value::String(node.to_string()))];
     let to = targets
         .iter()
-        .map(|text| (target_index(graph, 0), Value::String(text.clone())));
+        .map(|text| (target.name().to_owned(), Value::String(text.clone())));
     let search = RoleSearch {
         set: edges,
         indexes: from.into_iter().chain(to).collect(),
@@ -472,15 +476,13 @@ fn index_of(
         Key::String(text) => text.len() <= VALUE_BYTES_MAX as usize,
         Key::Blob(_) => false,
     };
-    let found = namespace.index_definition(declared);
-    if found.is_some_and(|(set, index)| {
-        set.is_none_or(|set| set == children.set) && index.has_all_of(bin)
-    }) {
-        return Ok(Some(declared.to_owned()));
-    }
-    match typed() {
-        Some(index) => Ok(has_parent.then(|| index.as_ref().to_owned())),
-        None => Err(Error::IndexNotFound(declared.into())),
+    let wanted = IndexDefinition::new(declared, [bin]);
+    match namespace.check_index(&children.set, &wanted) {
+        Ok(()) => Ok(Some(declared.to_owned())),
+        Err(missing) => match typed() {
+            Some(index) => Ok(has_parent.then(|| index.as_ref().to_owned())),
+            None => Err(missing),
+        },
     }
 }
 

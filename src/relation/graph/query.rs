@@ -10,7 +10,7 @@ use super::schema::{
     EDGE_SET, EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin, source_index, target_index,
 };
 use crate::record::{Record, SUBKEYS};
-use crate::relation::keys::element_of;
+use crate::relation::keys::{check_index, element_of};
 use crate::setters::setters;
 use crate::shard::{in_pages, value_of};
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
@@ -161,8 +161,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
             return schema.named(self.sources_by_map());
         }
         let (from, to) = &self.range;
+        let index = target_index(schema.name(), self.sort);
+        schema.named(check_index(self.store, &schema.edges, &index))?;
         let page = self.store.records(&schema.edges)?.query_keys(&IndexQuery {
-            index: &target_index(schema.name(), self.sort),
+            index: index.name(),
             equal: &[element_of(&self.target)],
             range: IndexRange::Between(from.as_ref(), to.as_ref()),
             limit: self.limit,
@@ -366,8 +368,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
             .edge_type
             .as_deref()
             .map(|name| Value::from(format!("{name}-")));
+        let index = source_index(schema.name());
+        schema.named(check_index(self.store, &schema.edges, &index))?;
         let page = edges.query_keys(&IndexQuery {
-            index: &source_index(schema.name()),
+            index: index.name(),
             equal: &[Value::from(&*self.source)],
             range: prefix
                 .as_ref()

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
+use crate::query::IndexDefinition;
 use crate::relation::key_pattern::KeyPattern;
 use crate::relation::side::RelationSide;
 use crate::shard::ShardPolicy;
@@ -163,13 +164,13 @@ pub(in crate::relation) fn edge_keys() -> Result<KeyPattern<(String, String)>> {
 }
 
 /// The index of a graph's edges by the node that they begin at.
-pub(in crate::relation) fn source_index(graph: &str) -> String {
-    format!("{graph}_source")
+pub(in crate::relation) fn source_index(graph: &str) -> IndexDefinition {
+    IndexDefinition::new(&format!("{graph}_source"), [SOURCE, TARGET])
 }
 
 /// The index of a graph's edges by the node that they lead to, and the sort key of this number.
-pub(in crate::relation) fn target_index(graph: &str, at: usize) -> String {
-    format!("{graph}_target{at}")
+pub(in crate::relation) fn target_index(graph: &str, at: usize) -> IndexDefinition {
+    IndexDefinition::new(&format!("{graph}_target{at}"), [TARGET, &*sort_bin(at)])
 }
 
 /// What an edge of this type to a node has in its bin [`TARGET`], and as its key in an edge set.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::query::IndexDefinition;
+
 /// The most bytes that children should take together in their parent's record.
 pub const CONSOLIDATED_BYTES_MAX: u64 = 128 * 1024;
 
@@ -68,6 +70,14 @@ impl Layout {
         match self {
             Self::KeyList { bin } | Self::Consolidated { bin } => Some(bin),
             Self::Reference { .. } => None,
+        }
+    }
+
+    /// Returns the index that finds the children.
+    pub(super) fn index(&self) -> Option<IndexDefinition> {
+        match self {
+            Self::Reference { bin, index } => Some(IndexDefinition::new(index, [&**bin])),
+            _ => None,
         }
     }
 

@@ -11,7 +11,9 @@ use crate::expressions::{and, bin_exists, not};
 use crate::policy::RecordExistsAction;
 use crate::record::{Record, converted};
 use crate::relation::edge_remover::Deletion;
-use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, pages_of_index, read_one};
+use crate::relation::keys::{
+    REMOVED, check_index, element_of, is_removed, key_of, pages_of_index, read_one,
+};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{OwnedEdges, RelationSide};
 use crate::relation::within::{Within, within};
@@ -388,6 +390,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Within<'_, ChildPlace, S> {
             return self.page_of_collection(parent, token, limit);
         };
         let (records, named) = (self.records()?, Some(element_of(parent)));
+        self.check_index()?;
         let page = records.query_keys(&IndexQuery {
             index,
             equal: &[element_of(parent)],
@@ -412,8 +415,17 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Within<'_, ChildPlace, S> {
             return self.edges(parent).len();
         };
         let (records, parent) = (self.records()?, element_of(parent));
+        self.check_index()?;
         let pages = pages_of_index(&records, index, &parent, 1024);
         pages.map(|page| Ok(page?.len() as u64)).sum()
+    }
+
+    /// Refuses another index that has the name of the layout's.
+    fn check_index(&self) -> Result<()> {
+        let index = self.layout.index();
+        index.map_or(Ok(()), |index| {
+            check_index(self.store, self.children(), &index)
+        })
     }
 }
 

@@ -48,16 +48,16 @@ impl CopyOutcome {
 }
 
 impl CopiedFields {
-    pub(super) fn index(&self) -> String {
-        format!("{}_reference", self.name)
+    pub(super) fn index(&self) -> IndexDefinition {
+        let name = format!("{}_reference", self.name);
+        IndexDefinition::new(&name, [self.reference.component()])
     }
 
     pub(super) fn ensure_index<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
     ) -> Result<()> {
-        let index = IndexDefinition::new(&self.index(), [self.reference.component()]);
-        self.named(store.records(&self.to)?.ensure_index(index))
+        self.named(store.records(&self.to)?.ensure_index(self.index()))
     }
 
     /// Refuses copies that would overwrite the reference or one another.
