@@ -3,16 +3,22 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+#[cfg(feature = "server")]
+use spikelet_storage::ConflictCause;
 use spikelet_storage::Digest;
 
 use super::core::key_of;
 use super::declaration::RelationDeclaration;
 use super::namespace::Namespace;
+#[cfg(feature = "server")]
+use super::policy::ShardAccess;
 use super::policy::WritePolicy;
 use super::set::Set;
 use super::transaction::{Transaction, TransactionRun};
 use crate::expression::Expression;
 use crate::record::Key;
+#[cfg(feature = "server")]
+use crate::record::{RecordView, hash_shards};
 use crate::{Error, Result};
 
 /// Deletes a record with its edges, as declared, and returns whether there was one. Edges may be in
@@ -66,6 +72,37 @@ impl<'a> RelationGuard<'a> {
     pub(crate) fn alone<R>(&self, declare: impl FnOnce() -> R) -> R {
         let _declaring = self.namespace.core.relations.declaring.lock();
         declare()
+    }
+
+    /// Refuses a write of a wire client to a record and the shards of its collection in this bin
+    /// where a transaction of another client has one of them locked: for what is written step by
+    /// step, and overrules such transactions.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], by `ConflictCause::Locked`.
+    #[cfg(feature = "server")]
+    pub(crate) fn check_yields(
+        &self,
+        policy: &WritePolicy,
+        (set, key): (&str, &Key<'_>),
+        bin: &str,
+    ) -> Result<()> {
+        if policy.access != ShardAccess::Remote {
+            return Ok(());
+        }
+        let core = &self.namespace.core;
+        let root = core.key_hash.digest(set, key);
+        let shards = core.read_live(&root, |root| {
+            hash_shards(RecordView::parse(root.payload()).ok()?, bin)
+        })?;
+        let shards = shards.flatten().into_iter();
+        let mut written = shards
+            .flat_map(|shards| shards.digests(core.key_hash, (set, key), bin))
+            .chain([root]);
+        match written.find(|digest| core.provisional_locks.owner(digest).is_some()) {
+            Some(_) => Err(super::refusals::conflict(ConflictCause::Locked).about(set, key)),
+            None => Ok(()),
+        }
     }
 
     /// Reads the declarations again.

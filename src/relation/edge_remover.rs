@@ -260,6 +260,8 @@ impl<'g> Deletion<'g> {
             if edges.is_empty() && role.has_rest(namespace)? {
                 // Too large for one transaction, which looks at the chain again.
                 if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
+                    #[cfg(feature = "server")]
+                    role.check_yields(self.guard, self.policy.as_ref())?;
                     role.drop_rest(namespace)?;
                     steps.begin();
                 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::server_client::transaction::*;
 use crate::server_client::*;
 use crate::transactions::seen;
-use spikelet::Store;
 #[cfg(feature = "monitor")]
 use spikelet::monitor::Monitor;
-use spikelet::relation::{ManyToMany, OnDelete};
+use spikelet::relation::{Layout, ManyToMany, OnDelete, OneToMany};
 use spikelet::server::Server;
 use spikelet::storage::ManualClock;
+use spikelet::{ShardedMap, Store};
 
 /// A server with a clock that only the test moves, and a transaction in each state: 1 has never
 /// begun, 2 is open, 3 is committed, 4 was rolled back at its deadline, 5 is closed.
@@ -224,4 +224,29 @@ fn a_delete_is_judged_by_relations_that_were_declared_before_its_commit() {
     assert_eq!(txn.delete(&mut wire, 1).code, 0);
     assert_eq!(txn.commit(&mut wire), 0);
     assert!(!set.exists(1).unwrap());
+}
+
+#[test]
+fn a_delete_of_many_shards_beside_a_record_of_a_transaction_is_blocked() {
+    let running = serve();
+    let (store, set) = (&running.store, running.store.set("demo").unwrap());
+    let children = Layout::reference("parent", "by_parent");
+    let tree = OneToMany::new(store, "tree", ("demo", "demo"), children).unwrap();
+    let tree = tree.on_delete(OnDelete::Cascade);
+    let notes = OneToMany::new(store, "notes", ("demo", "notes"), Layout::consolidated("n"));
+    let notes = notes.unwrap().on_delete(OnDelete::Cascade);
+    set.put(1, [("i", 1)]).unwrap();
+    tree.put(1, 2, &serde_json::json!({ "i": 2 })).unwrap();
+    notes.put(2, 1, &serde_json::json!({ "i": 3 })).unwrap();
+    // More shards than one transaction deletes.
+    let map = ShardedMap::new(store, "demo", 2, "n").unwrap();
+    map.shards().activate(4_096).unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    let mut txn = Txn::new(7);
+    assert_eq!(txn.put(&mut wire, 2, 20).code, 0);
+    let delete = Message::about(0, WRITE | DELETE, 0, 1);
+    assert_eq!(wire.ask(&delete).code, BLOCKED);
+    assert_eq!((notes.len(2).unwrap(), txn.commit(&mut wire)), (1, 0));
+    assert_eq!(wire.ask(&delete).code, 0);
+    assert!(set.with_companions().is_empty());
 }

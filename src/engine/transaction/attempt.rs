@@ -402,18 +402,26 @@ impl TransactionRun {
         let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
         // Wire clients' transactions are overruled between the two: records they have locked by
         // then are seen here, and those that lock records later find ours locked or changed
-        // (`provisional/interleavings.rs`).
+        // (`provisional/interleavings.rs`). A call that yields is refused there instead.
+        #[cfg(feature = "server")]
+        let overrule = || {
+            if !self.yields {
+                let read = reads.iter().map(|read| &read.digest);
+                self.core.provisional_locks.overrule(read);
+            }
+        };
         #[cfg(feature = "server")]
         if !GUARDS.keep(CommitRule::LocksBeforeOverruling) {
-            overrule(&self.core, &reads);
+            overrule();
         }
         let locked = lock_unchanged(&self.core, &state, (&[], &changes), left)?;
         #[cfg(feature = "server")]
         if self.yields {
             // Under the records' own locks, as clients' transactions lock them.
-            let mut written = changes.iter().map(|change| &change.seen.digest);
+            let written = changes.iter().map(|change| &change.seen.digest);
+            let mut met = written.chain(reads.iter().map(|read| &read.digest));
             let locks = &self.core.provisional_locks;
-            if let Some(digest) = written.find(|digest| locks.owner(digest).is_some()) {
+            if let Some(digest) = met.find(|digest| locks.owner(digest).is_some()) {
                 let conflict = Conflict {
                     cause: ConflictCause::Locked,
                     record: state.record_id(digest),
@@ -426,12 +434,12 @@ impl TransactionRun {
             if GUARDS.keep(CommitRule::LocksBeforeOverruling)
                 && GUARDS.keep(CommitRule::OverrulesBeforeLooking)
             {
-                overrule(&self.core, &reads);
+                overrule();
             }
             lock_unchanged(&self.core, &state, (&reads, &[]), left)?;
             #[cfg(feature = "server")]
             if !GUARDS.keep(CommitRule::OverrulesBeforeLooking) {
-                overrule(&self.core, &reads);
+                overrule();
             }
         }
         if locked.is_empty() {
@@ -486,13 +494,6 @@ impl AttemptState {
         let key = Key::from_stored(self.names.get(noted.key.clone())?).ok()?;
         Some(Box::new(RecordId::new(set, &key)))
     }
-}
-
-/// Keeps wire clients' transactions that have locked a record that was read from being committed.
-#[cfg(feature = "server")]
-fn overrule(core: &NamespaceCore, reads: &[SeenRecord]) {
-    let digests = reads.iter().map(|read| &read.digest);
-    core.provisional_locks.overrule(digests);
 }
 
 /// Locks the written records and checks all that were seen.

@@ -39,7 +39,7 @@ pub struct TransactionPolicy {
     /// [`Namespace::write_together_once`](crate::Namespace::write_together_once) is known. Default:
     /// 10 minutes, DynamoDB's.
     pub token_time_to_live: Duration,
-    /// Whether a commit is refused that writes a record which a wire client's transaction has
+    /// Whether a commit is refused that has met a record which a wire client's transaction has
     /// locked: that of another client's call.
     #[cfg(feature = "server")]
     pub(super) yields: bool,

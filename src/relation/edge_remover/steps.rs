@@ -3,6 +3,10 @@
 use spikelet_storage::{Attempt, Digest};
 
 use super::roles::{RelationRole, RoleKind};
+#[cfg(feature = "server")]
+use crate::WritePolicy;
+#[cfg(feature = "server")]
+use crate::engine::RelationGuard;
 use crate::engine::declaration::OnDelete;
 use crate::relation::address::Address;
 use crate::relation::audit::RelationProgress;
@@ -103,6 +107,24 @@ impl RelationRole<'_> {
             Some(own) if self.holds_alone() => own.delete(),
             Some(own) => own.unshard_empty().map(drop),
             None => Ok(()),
+        }
+    }
+
+    /// Refuses that, for a call with this policy, where it has to yield to a transaction.
+    ///
+    /// # Errors
+    /// As for [`RelationGuard::check_yields`].
+    #[cfg(feature = "server")]
+    pub(super) fn check_yields(
+        &self,
+        guard: &RelationGuard<'_>,
+        policy: Option<&WritePolicy>,
+    ) -> Result<()> {
+        match (policy, self.own()) {
+            (Some(policy), Some(own)) => {
+                guard.check_yields(policy, (&own.set, &self.record.key), &own.bin)
+            }
+            _ => Ok(()),
         }
     }
 }
