@@ -279,3 +279,35 @@ fn children_that_have_children_do_not_move_into_their_parents() {
         assert_eq!(children(&store, &to).len("ann").unwrap(), 1);
     }
 }
+
+#[test]
+fn a_transaction_puts_no_child_into_a_layout_that_all_others_have_left() {
+    let layouts = [
+        Layout::key_list("list"),
+        Layout::consolidated("map"),
+        Layout::reference("parent", "by_parent"),
+    ];
+    let pairs = layouts
+        .iter()
+        .flat_map(|from| layouts.iter().map(move |to| (from, to)));
+    for (from, to) in pairs.filter(|(from, to)| from != to) {
+        let store = Store::in_memory().unwrap();
+        let former = children(&store, from);
+        former.put("ann", 1, &json!({ "n": 1 })).unwrap();
+        let moving = children(&store, to).moving_from(from.clone()).unwrap();
+        let mut is_moved = false;
+        let put = store.transaction(|tx| {
+            former.within(tx).put("ann", 2, &json!({ "n": 2 }))?;
+            // Others move all children before it commits.
+            if !is_moved {
+                is_moved = moving.move_children(go_on)?;
+            }
+            Ok(())
+        });
+        assert!(
+            matches!(put, Err(Error::Parameter(_))),
+            "{from:?} to {to:?}: {put:?}"
+        );
+        assert_eq!(keys_of(&children(&store, to), "ann"), [Key::from(1)]);
+    }
+}

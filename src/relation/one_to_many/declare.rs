@@ -4,8 +4,9 @@ use super::OneToMany;
 use super::place::ChildPlace;
 #[cfg(doc)]
 use crate::engine::declaration::OnDelete;
-use crate::engine::declaration::{RelationDeclaration, RelationKind};
-use crate::{Error, IndexedRecordSet, Namespace, RecordStore, Result};
+use crate::engine::declaration::{DECLARATION_SET, RelationDeclaration, RelationKind};
+use crate::relation::keys::read_one;
+use crate::{Error, IndexedRecordSet, Key, Namespace, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// Declares the relation in the store: the store keeps its bins, and deletes parents as
@@ -24,7 +25,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
 
     pub(super) fn ensure_declared(&self) -> Result<()> {
         let declare = |store: &Namespace| self.declare_in(store, false).map(Some);
-        self.declared.ensure(&self.store, declare)
+        self.declared.ensure(&self.store, declare)?;
+        // A child by reference shares no record with a move that declares another layout before the
+        // transaction commits, but for the declaration.
+        if self.store.is_transaction() && self.current.layout.parent_bin().is_none() {
+            let declarations = self.store.records(DECLARATION_SET)?;
+            read_one(&declarations, &Key::from(&*self.name), Some(&[]))?;
+        }
+        Ok(())
     }
 
     /// `changes_rule`: whether a rule that was declared before gives way to the handle's.
