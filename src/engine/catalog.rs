@@ -79,6 +79,10 @@ pub(super) struct DeclaredIndex {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct DeclaredSubscription {
     pub(super) name: Box<str>,
+    /// The log sequence number before its declaration: distinguishes it from others that had its
+    /// name.
+    #[serde(default)]
+    pub(super) made: u64,
     /// Empty: all sets with kept changes.
     pub(super) sets: Vec<Box<str>>,
     /// An expression in Base64.

@@ -339,7 +339,7 @@ impl Updater {
         }
         let batch = match self.pending.take() {
             Some(batch) => batch,
-            None => match self.consumer.next_of_all(CHANGES_AT_ONCE, wait) {
+            None => match self.consumer.next_batch(CHANGES_AT_ONCE, wait) {
                 Err(error @ Error::ChangesLost { .. }) => {
                     self.derived.declaration().store(&self.namespace, false)?;
                     self.namespace

@@ -231,7 +231,8 @@ fn sets_filters_and_records_are_as_asked_for() {
     assert!(batch.is_sorted_by_key(|change| change.position));
     changes.disable("users").unwrap();
     put(&store, "unseen", 18);
-    assert!(consumer.next_batch(9, NOW).unwrap().is_empty());
+    let lost = consumer.next_batch(9, NOW);
+    assert!(matches!(lost, Err(Error::ChangesLost { .. })));
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::task::{Context, Poll, Waker};
 
 use spikelet::changes::{ChangeOptions, Start};
-use spikelet::{NamespaceConfig, Store};
+use spikelet::{Error, NamespaceConfig, Store};
 
 use crate::{NOW, keys, memory, published, put, subscribe};
 
@@ -91,4 +92,54 @@ fn a_consumer_of_a_removed_subscription_acknowledges_nothing_of_the_next_one() {
     drop(former);
     assert_eq!(keys(&consumer.next_batch(9, NOW).unwrap()), ["\"bob\""]);
     subscription.consumer().unwrap_err();
+}
+
+#[test]
+fn a_handle_of_a_removed_subscription_consumes_nothing_of_the_next_one() {
+    let (store, namespace) = memory();
+    let changes = namespace.changes();
+    for set in ["users", "posts"] {
+        changes.enable(set).unwrap();
+    }
+    let subscribe = |set| {
+        let options = published().set(set);
+        changes.subscribe("test", Start::Now, options).unwrap()
+    };
+    // With the options of the next one, and with others.
+    for set in ["posts", "users"] {
+        let former = subscribe(set);
+        changes.unsubscribe("test").unwrap();
+        let next = subscribe("posts");
+        store.set("posts").unwrap().put(1, [("n", 1)]).unwrap();
+        put(&store, 1, 42);
+        let refused = former.consumer().unwrap_err();
+        assert!(matches!(refused, Error::Parameter(_)), "{refused}");
+        let batch = next.consumer().unwrap().next_batch(9, NOW).unwrap();
+        assert_eq!(keys(&batch), ["1"], "{set}");
+        changes.unsubscribe("test").unwrap();
+    }
+}
+
+#[test]
+fn a_consumer_learns_of_changes_that_were_not_kept_meanwhile() {
+    let (store, namespace) = memory();
+    let changes = namespace.changes();
+    // Of which changes are kept all the time.
+    changes.enable("posts").unwrap();
+    let mut consumer = subscribe(&namespace, published().set("users"))
+        .consumer()
+        .unwrap();
+    changes.disable("users").unwrap();
+    put(&store, 1, 42);
+    changes.enable("users").unwrap();
+    put(&store, 2, 42);
+    let polled = consumer.poll_batch(9, &mut Context::from_waker(Waker::noop()));
+    let lost = |read| matches!(read, Err(Error::ChangesLost { .. }));
+    assert!(matches!(polled.map(lost), Poll::Ready(true)));
+    for _ in 0..2 {
+        assert!(lost(consumer.next_batch(9, NOW)));
+    }
+    consumer.seek(Start::Now).unwrap();
+    put(&store, 3, 42);
+    assert_eq!(keys(&consumer.next_batch(9, NOW).unwrap()), ["3"]);
 }

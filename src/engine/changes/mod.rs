@@ -68,7 +68,9 @@ impl Changes {
         Ok(self.core.storage.set_fed(number, true)?)
     }
 
-    /// Keeps the changes of a set no longer. Unread ones are not shown any more.
+    /// Keeps the changes of a set no longer. Unread ones are not shown any more, and consumers of
+    /// subscriptions that name the set get [`Error::ChangesLost`] until they seek, once changes of
+    /// it are kept again.
     ///
     /// # Errors
     /// The errors of a write.
@@ -124,7 +126,8 @@ impl Changes {
                     "a namespace has at most {SUBSCRIPTIONS_MAX} subscriptions: remove one first"
                 )));
             }
-            let declared = subscription::declare(name, &options, position)?;
+            let made = self.core.storage.last_lsn();
+            let declared = subscription::declare((name, made), &options, position)?;
             catalog.subscriptions.push(declared);
             Ok(true)
         })?;
@@ -145,11 +148,12 @@ impl Changes {
     /// [`Error::Parameter`] if there is none.
     pub fn subscription(&self, name: &str) -> Result<Subscription> {
         let catalog = self.core.catalog.lock();
-        let options = subscription::options_of(subscription::declared(&catalog, name)?)?;
+        let declared = subscription::declared(&catalog, name)?;
         Ok(Subscription {
             core: Arc::clone(&self.core),
             name: name.into(),
-            options,
+            made: Lsn::new(declared.made),
+            options: subscription::options_of(declared)?,
         })
     }
 

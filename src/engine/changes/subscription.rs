@@ -24,6 +24,8 @@ const NOTED_EVERY: Duration = Duration::from_secs(1);
 pub struct Subscription {
     pub(super) core: Arc<NamespaceCore>,
     pub(super) name: Box<str>,
+    /// Distinguishes it from others that had its name. Its sets kept their changes then.
+    pub(super) made: Lsn,
     pub(super) options: ChangeOptions,
 }
 
@@ -43,11 +45,23 @@ impl Subscription {
     /// Whether the changes of its sets were kept all the time behind the acknowledged positions.
     pub(crate) fn is_whole(&self) -> bool {
         let catalog = self.core.catalog.lock();
-        let Ok(declared) = declared(&catalog, &self.name) else {
+        let Ok(declared) = self.declared(&catalog) else {
             return false;
         };
         let mut acknowledged = declared.acknowledged.iter();
-        acknowledged.all(|at| self.core.has_kept(&self.options.sets, Lsn::new(*at)))
+        acknowledged.all(|at| {
+            let after = self.made.max(Lsn::new(*at));
+            self.core.has_kept(&self.options.sets, after)
+        })
+    }
+
+    /// Returns its declaration, and not that of another which was given its name.
+    fn declared<'c>(&self, catalog: &'c Catalog) -> Result<&'c DeclaredSubscription> {
+        let declared = declared(catalog, &self.name)?;
+        let is_same = declared.made == self.made.get();
+        is_same
+            .then_some(declared)
+            .ok_or_else(|| unknown(&self.name))
     }
 
     /// Refuses a subscription with a consumer of the only share.
@@ -79,7 +93,7 @@ impl Subscription {
         let holder = self.holder_of(share, &consumed)?;
         let position = {
             let catalog = self.core.catalog.lock();
-            let declared = declared(&catalog, &self.name)?;
+            let declared = self.declared(&catalog)?;
             let acknowledged = declared.acknowledged.get(share);
             acknowledged.map(|at| Lsn::new(*at)).ok_or_else(|| {
                 Error::parameter(format!(
@@ -93,6 +107,7 @@ impl Subscription {
         Ok(Consumer {
             stream,
             holder,
+            made: self.made,
             acknowledged: position,
             shown: position,
         })
@@ -125,6 +140,8 @@ pub struct Consumer {
     stream: ChangeStream,
     /// As in the list of shares that have a consumer.
     holder: Arc<ConsumedShare>,
+    /// As of the subscription.
+    made: Lsn,
     acknowledged: Lsn,
     /// Where the last batch with changes has ended.
     shown: Lsn,
@@ -134,46 +151,17 @@ impl Consumer {
     /// Returns the next changes: as [`ChangeStream::next_batch`].
     ///
     /// # Errors
-    /// As for [`ChangeStream::next_batch`].
+    /// As for [`ChangeStream::next_batch`]; [`Error::ChangesLost`], time and again, if changes of a
+    /// set of its options were not kept all the time behind the acknowledged position;
+    /// [`Error::Parameter`] if the subscription was removed.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
-        self.next_checked(most, wait, |_| Ok(()))
-    }
-
-    /// [`Consumer::next_batch`] for a caller that needs every change.
-    ///
-    /// # Errors
-    /// As for [`Consumer::next_batch`]; [`Error::ChangesLost`], time and again, if changes of a set
-    /// behind the acknowledged position were not kept; [`Error::Parameter`] if the subscription was
-    /// removed.
-    pub(crate) fn next_of_all(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
-        self.next_checked(most, wait, |consumer| {
-            let core = &consumer.stream.core;
-            consumer.check_holds(&core.consumed.lock())?;
-            if core.has_kept(&consumer.stream.options.sets, consumer.acknowledged) {
-                return Ok(());
-            }
-            Err(Error::ChangesLost {
-                position: consumer.acknowledged.get(),
-                kept_after: core.storage.last_lsn().get(),
-            })
-        })
-    }
-
-    /// Returns the next changes. `check`: what is asked after each read, before the position is
-    /// noted.
-    fn next_checked(
-        &mut self,
-        most: usize,
-        wait: Duration,
-        check: impl Fn(&Self) -> Result<()>,
-    ) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
         loop {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Instant::now())
             });
             let batch = self.stream.next_batch(most, left.min(NOTED_EVERY))?;
-            check(self)?;
+            self.check_whole()?;
             self.note(&batch)?;
             if !batch.is_empty() || left <= NOTED_EVERY {
                 return Ok(batch);
@@ -184,13 +172,16 @@ impl Consumer {
     /// Polls for the next changes: as [`ChangeStream::poll_batch`].
     ///
     /// # Errors
-    /// As for [`ChangeStream::next_batch`].
+    /// As for [`Consumer::next_batch`].
     pub fn poll_batch(
         &mut self,
         most: usize,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Result<ChangeBatch>> {
         let polled = self.stream.poll_batch(most, context);
+        if !matches!(polled, std::task::Poll::Ready(Err(_))) {
+            self.check_whole()?;
+        }
         match &polled {
             std::task::Poll::Ready(Ok(batch)) => self.shown = batch.position,
             std::task::Poll::Pending => self.note_passed_over()?,
@@ -202,7 +193,7 @@ impl Consumer {
     /// Waits for the next changes, without blocking a thread.
     ///
     /// # Errors
-    /// As for [`ChangeStream::next_batch`].
+    /// As for [`Consumer::next_batch`].
     pub async fn batch(&mut self, most: usize) -> Result<ChangeBatch> {
         std::future::poll_fn(|context| self.poll_batch(most, context)).await
     }
@@ -261,6 +252,20 @@ impl Consumer {
             }
         }
         Ok(())
+    }
+
+    /// Refuses to go on where changes are missing. Behind each read, and before the position is
+    /// noted.
+    fn check_whole(&self) -> Result<()> {
+        let core = &self.stream.core;
+        self.check_holds(&core.consumed.lock())?;
+        if core.has_kept(&self.stream.options.sets, self.made.max(self.acknowledged)) {
+            return Ok(());
+        }
+        Err(Error::ChangesLost {
+            position: self.acknowledged.get(),
+            kept_after: core.storage.last_lsn().get(),
+        })
     }
 
     /// Refuses to go on with a subscription that was removed.
@@ -334,7 +339,7 @@ pub(super) fn options_of(declared: &DeclaredSubscription) -> Result<ChangeOption
 }
 
 pub(super) fn declare(
-    name: &str,
+    (name, made): (&str, Lsn),
     options: &ChangeOptions,
     after: Lsn,
 ) -> Result<DeclaredSubscription> {
@@ -342,6 +347,7 @@ pub(super) fn declare(
     let filter = filter.map(Expression::to_base64).transpose()?;
     Ok(DeclaredSubscription {
         name: name.into(),
+        made: made.get(),
         sets: options.sets.clone(),
         filter: filter.map(Into::into),
         published: options.delivery == Delivery::Published,
