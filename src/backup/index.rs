@@ -7,11 +7,11 @@
 //! * u L spikelet-indexes.lua LENGTH MODULE                     other definitions
 //! ```
 //!
-//! The set is empty for an index of all sets; contexts and expressions are Base64. A context of
-//! 1,000 characters or more gets no line, since asrestore takes 999. The module consists of Lua
-//! comments, so other readers take it for a module of functions: each line is `--`, a space, and a
-//! definition as JSON. A definition there replaces one of the same name in a line, which holds only
-//! part of it.
+//! The set is empty for an index of all sets, so that one of the records without a set gets no
+//! line; contexts and expressions are Base64. A context of 1,000 characters or more gets no line,
+//! since asrestore takes 999. The module consists of Lua comments, so other readers take it for a
+//! module of functions: each line is `--`, a space, and a definition as JSON. A definition there
+//! replaces one of the same name in a line, which holds only part of it.
 
 use std::io::BufRead;
 
@@ -47,7 +47,7 @@ const WRITTEN_BYTES_MAX: usize = 999;
 pub struct SavedIndex {
     /// The namespace that it was saved from.
     pub namespace: String,
-    /// The indexed set; `None` means the records of all sets.
+    /// The indexed set: `None` means the records of all sets, empty those without a set.
     pub set: Option<String>,
     /// The index's name and indexed values.
     #[serde(flatten)]
@@ -121,7 +121,9 @@ impl SavedIndex {
         let IndexSource::Bin { name, path } = &component.source else {
             return None;
         };
-        if base64::encoded_len(path.len()) > WRITTEN_BYTES_MAX {
+        // A line with an empty set is of all sets.
+        let has_no_set = self.set.as_deref() == Some("");
+        if has_no_set || base64::encoded_len(path.len()) > WRITTEN_BYTES_MAX {
             return None;
         }
         let kind = component.kind?;

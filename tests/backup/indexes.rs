@@ -501,3 +501,19 @@ fn indexes_of_a_backup_without_records_are_restored() {
     let summary = restore(&path, &into, RestoreOptions::default()).unwrap();
     assert_eq!((summary.records, summary.indexes), (0, 2));
 }
+
+#[test]
+fn an_index_of_the_records_without_a_set_is_restored_as_one() {
+    let from = store();
+    let component = IndexComponent::bin("n").of_type(IndexType::Integer);
+    let definition = IndexDefinition::new("by_n", [component]).ignoring_longer_than(2048);
+    let in_no_set = from.set("").unwrap();
+    in_no_set.create_index(definition.clone()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("saved.asb");
+    save_all(&from, &out);
+    for into in [&from, &store()] {
+        restore(&out, into, RestoreOptions::default()).unwrap();
+        assert_eq!(indexes_of(into), [(Some("".into()), definition.clone())]);
+    }
+}
