@@ -42,6 +42,9 @@ struct StoreCore {
     /// The default namespace, once it is open: calls on the store name no other.
     open_default: OnceLock<Namespace>,
     namespaces: RwLock<BTreeMap<String, Namespace>>,
+    /// What the servers of this store share.
+    #[cfg(feature = "server")]
+    served: parking_lot::Mutex<Vec<std::sync::Weak<dyn std::any::Any + Send + Sync>>>,
 }
 
 /// How a store is opened. From [`Store::builder`].
@@ -138,6 +141,8 @@ impl StoreBuilder {
                 default,
                 open_default: OnceLock::new(),
                 namespaces: RwLock::default(),
+                #[cfg(feature = "server")]
+                served: parking_lot::Mutex::default(),
             }),
         };
         for config in self.namespaces {
@@ -328,6 +333,28 @@ impl Store {
         let mut all: Vec<_> = namespaces.values().cloned().collect();
         all.sort_by(|one, other| one.name().cmp(other.name()));
         all
+    }
+
+    /// Returns the one value of this type that all servers of the store share, made by `make` if
+    /// none has it.
+    ///
+    /// # Errors
+    /// The errors of `make`.
+    #[cfg(feature = "server")]
+    pub(crate) fn shared_by_servers<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let mut served = self.core.served.lock();
+        served.retain(|value| value.strong_count() > 0);
+        let mut known = served.iter().filter_map(std::sync::Weak::upgrade);
+        if let Some(known) = known.find_map(|value| value.downcast().ok()) {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        let weak = Arc::downgrade(&made);
+        served.push(weak);
+        Ok(made)
     }
 
     /// Opens or creates a namespace while the store is open. One that is open already is returned

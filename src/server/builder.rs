@@ -53,7 +53,9 @@ impl Server {
     /// otherwise.
     ///
     /// All namespaces that the store has when the server starts are served. They must hash keys as
-    /// clients do, by [`KeyHash::Ripemd160`](crate::record::KeyHash::Ripemd160).
+    /// clients do, by [`KeyHash::Ripemd160`](crate::record::KeyHash::Ripemd160). Several servers of
+    /// a store have the same users, roles, quotas and modules of functions; sessions are of one
+    /// server.
     ///
     /// ```
     /// use spikelet::{NamespaceConfig, Store};

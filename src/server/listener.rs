@@ -290,7 +290,7 @@ fn check_reach(addr: SocketAddr, security: Option<&Security>, allows_remote: boo
         None if !allows_remote => Err(Error::parameter(format!(
             "other machines reach {addr}, and the server has no users: switch security on (ServerBuilder::security, `serve --security`), or let everybody do everything (ServerBuilder::allow_remote_without_security, `serve --allow-remote`)"
         ))),
-        Some(security) if security.has_first_password() => Err(Error::parameter(format!(
+        Some(security) if security.users.has_first_password() => Err(Error::parameter(format!(
             "other machines reach {addr}, and admin still has the first password: listen on 127.0.0.1 and change it, or give another one at the first start (SecurityOptions::first_password, `serve --first-password-file`)"
         ))),
         _ => Ok(()),

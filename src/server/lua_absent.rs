@@ -1,6 +1,7 @@
 //! The server without the feature `lua`: modules are kept and listed, and a call of a function is
 //! refused.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::function_call::{FunctionCall, FunctionResult, RecordInput, Stream};
@@ -11,12 +12,12 @@ const ABSENT: &str =
 
 /// The registered modules.
 pub(crate) struct Functions {
-    pub(crate) modules: Modules,
+    pub(crate) modules: Arc<Modules>,
 }
 
 #[expect(clippy::unused_self, reason = "as with Lua")]
 impl Functions {
-    pub(crate) const fn new(modules: Modules) -> Self {
+    pub(crate) const fn new(modules: Arc<Modules>) -> Self {
         Self { modules }
     }
 

@@ -1,6 +1,7 @@
 //! The modules of user-defined functions that clients have registered.
 //!
-//! They are stored in a set of a namespace, a record each, and read when the server starts.
+//! They are stored in a set of a namespace, a record each, and read when the first server of the
+//! store starts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ pub(crate) struct Module {
     pub(crate) hash: String,
 }
 
-/// All modules, by the names of their files.
+/// All modules, by the names of their files. The servers of a store share them.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     known: RwLock<BTreeMap<String, Module>>,

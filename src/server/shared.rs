@@ -107,7 +107,8 @@ impl ServerShared {
         security: Option<Security>,
     ) -> Result<Self> {
         let store = &options.store;
-        let functions = Arc::new(Functions::new(Modules::open(store)?));
+        let modules = store.shared_by_servers(|| Modules::open(store))?;
+        let functions = Arc::new(Functions::new(modules));
         let serve = |namespace: Namespace| {
             if namespace.key_hash() != KeyHash::Ripemd160 {
                 return Err(Error::parameter(format!(

@@ -163,3 +163,21 @@ fn a_function_called_by_a_digest_alone_does_not_change_a_module() {
     let modules = modules.set("<functions").unwrap();
     assert!(modules.exists("m.lua").unwrap());
 }
+
+#[test]
+fn servers_of_one_store_have_the_same_modules() {
+    let store = namespaces().open().unwrap();
+    let start = || Server::builder(&store).start().unwrap();
+    let servers = [start(), start()];
+    let mut wires = servers.each_ref().map(|handle| Wire::to(handle.addr()));
+    register(&mut wires[0], "a.lua", "function f() return 1 end");
+    register(&mut wires[1], "b.lua", "function f() return 1 end");
+    for wire in &mut wires {
+        for module in ["a", "b"] {
+            let answer = wire.ask(&call(1, &format!("{module}.f"), &[]));
+            assert_eq!(answer.int("SUCCESS"), 1, "{module}");
+        }
+    }
+    register(&mut wires[1], "a.lua", "function f() return 2 end");
+    assert_eq!(wires[0].ask(&call(1, "a.f", &[])).int("SUCCESS"), 2);
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet::Store;
-use spikelet::server::{SecurityOptions, Server, ServerConfig};
+use spikelet::server::{SecurityOptions, Server, ServerConfig, ServerHandle};
 use spikelet::storage::ManualClock;
 
 use crate::server_client::admin::*;
@@ -489,4 +489,40 @@ fn truncated_and_absurd_messages_are_answered() {
         }
     }
     assert!(wire.is_alive());
+}
+
+#[test]
+fn servers_of_one_store_have_the_same_users() {
+    let store = namespaces().open().unwrap();
+    let start = || {
+        let server = Server::builder(&store).security(SecurityOptions::default());
+        server.start().unwrap()
+    };
+    let log_in = |handle: &ServerHandle, user: &str| {
+        let hash = if user == "admin" {
+            ADMIN.to_owned()
+        } else {
+            hash(user)
+        };
+        let mut wire = Wire::to(handle.addr());
+        (wire.log_in(user, &hash).0, wire)
+    };
+    let servers = [start(), start()];
+    for (handle, user) in servers.iter().zip(["bob", "carl"]) {
+        let (code, mut admin) = log_in(handle, "admin");
+        assert_eq!(code, 0);
+        let password = hash(user);
+        let fields = [(USER, user.as_bytes()), (PASSWORD, password.as_bytes())];
+        let roles = names(&["read"]);
+        let fields = [&fields[..], &[(ROLES, &roles[..])]].concat();
+        assert_eq!(admin.administer(CREATE_USER, &fields), 0);
+        for other in &servers {
+            assert_eq!(log_in(other, user).0, 0, "{user}");
+        }
+    }
+    drop(servers);
+    let alone = start();
+    for user in ["bob", "carl"] {
+        assert_eq!(log_in(&alone, user).0, 0, "{user}");
+    }
 }

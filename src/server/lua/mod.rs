@@ -35,9 +35,9 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    pub(crate) fn new(modules: Modules) -> Self {
+    pub(crate) fn new(modules: Arc<Modules>) -> Self {
         Self {
-            modules: Arc::new(modules),
+            modules,
             idle: Mutex::default(),
         }
     }

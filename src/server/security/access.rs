@@ -68,8 +68,8 @@ impl Access {
             .account
             .as_ref()
             .ok_or(result_code::NOT_AUTHENTICATED)?;
-        if account.version != security.version.load(Ordering::Acquire) {
-            let renewed = security.account(&account.name);
+        if account.version != security.users.version.load(Ordering::Acquire) {
+            let renewed = security.users.account(&account.name);
             match renewed.ok().filter(|new| new.salt == account.salt) {
                 Some(new) => self.account = Some(Arc::new(new)),
                 None => (self.account, self.connection) = (None, None),

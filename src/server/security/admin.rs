@@ -193,7 +193,7 @@ impl<'a> Asked<'a> {
     }
 
     fn change(&self, change: impl FnOnce(&mut UserDirectory) -> Changed) -> Changed {
-        self.security.change(change)
+        self.security.users.change(change)
     }
 
     /// Changes a role that was created.
@@ -209,13 +209,14 @@ fn login(asked: &mut Asked<'_>) -> Changed {
         return Err(result_code::SECURITY_SCHEME);
     }
     let (user, credential) = (asked.text(field::USER)?, asked.bytes(field::CREDENTIAL)?);
-    asked.security.check_password(user, credential)?;
-    let account = asked.security.account(user)?;
+    asked.security.users.check_password(user, credential)?;
+    let account = asked.security.users.account(user)?;
     let salt = account.salt;
     asked.access.log_in(account)?;
     let time = asked.security.session_time;
     let ends_ms = asked
         .security
+        .users
         .now_ms()
         .saturating_add(time.as_millis() as u64);
     let token = asked.security.tokens.token(user, &salt, ends_ms);
@@ -234,19 +235,21 @@ fn authenticate(asked: &mut Asked<'_>) -> Changed {
     let (user, security) = (asked.text(field::USER)?, asked.security);
     if asked.has(field::SESSION_TOKEN) {
         let token = asked.bytes(field::SESSION_TOKEN)?;
-        let account = security.account(user);
+        let account = security.users.account(user);
         let account = account.map_err(|_| result_code::INVALID_CREDENTIAL)?;
         let checked = security
             .tokens
-            .check(token, user, &account.salt, security.now_ms());
+            .check(token, user, &account.salt, security.users.now_ms());
         checked.map_err(|bad| match bad {
             BadToken::Unknown => result_code::INVALID_CREDENTIAL,
             BadToken::Expired => result_code::SESSION_EXPIRED,
         })?;
         return asked.access.log_in(account);
     }
-    security.check_password(user, asked.bytes(field::CREDENTIAL)?)?;
-    asked.access.log_in(security.account(user)?)
+    security
+        .users
+        .check_password(user, asked.bytes(field::CREDENTIAL)?)?;
+    asked.access.log_in(security.users.account(user)?)
 }
 
 fn create_user(asked: &mut Asked<'_>) -> Changed {
@@ -266,11 +269,11 @@ fn set_password(asked: &mut Asked<'_>) -> Changed {
 
 fn change_password(asked: &mut Asked<'_>) -> Changed {
     let (user, old) = (asked.text(field::USER)?, asked.bytes(field::OLD_PASSWORD)?);
-    asked.security.account(user)?;
+    asked.security.users.account(user)?;
     if asked.access.user() != Some(user) {
         return Err(result_code::ROLE_VIOLATION);
     }
-    let checked = asked.security.check_password(user, old);
+    let checked = asked.security.users.check_password(user, old);
     checked.map_err(|_| result_code::INVALID_PASSWORD)?;
     let password = asked.password()?;
     change_password_of(asked, user, password)
@@ -280,7 +283,7 @@ fn change_password(asked: &mut Asked<'_>) -> Changed {
 fn change_password_of(asked: &mut Asked<'_>, user: &str, password: StoredPassword) -> Changed {
     asked.change(|directory| directory.set_password(user, password))?;
     if asked.access.user() == Some(user) {
-        asked.access.log_in(asked.security.account(user)?)?;
+        asked.access.log_in(asked.security.users.account(user)?)?;
     }
     Ok(())
 }
@@ -353,7 +356,7 @@ fn query_users(asked: &mut Asked<'_>) -> Changed {
     }
     let security = asked.security;
     let only = named.or(own.as_deref().filter(|_| !may_see_all));
-    let names: Vec<Box<str>> = security.read(|directory| {
+    let names: Vec<Box<str>> = security.users.read(|directory| {
         let names = directory.users.keys();
         let listed = names.filter(|name| only.is_none_or(|only| only == &***name));
         listed.cloned().collect()
@@ -362,8 +365,8 @@ fn query_users(asked: &mut Asked<'_>) -> Changed {
         return Err(result_code::INVALID_USER);
     }
     // One may have been dropped since it was listed.
-    for account in names.iter().flat_map(|name| security.account(name)) {
-        user_row(&account, security.now_ms(), asked.out);
+    for account in names.iter().flat_map(|name| security.users.account(name)) {
+        user_row(&account, security.users.now_ms(), asked.out);
     }
     AdminRow::begin(asked.out).end(result_code::SECURITY_END);
     Ok(())
@@ -401,7 +404,7 @@ fn query_roles(asked: &mut Asked<'_>) -> Changed {
     if named.is_some_and(|name| !sees(name)) {
         return Err(result_code::ROLE_VIOLATION);
     }
-    let rows = asked.security.read(|directory| {
+    let rows = asked.security.users.read(|directory| {
         let named = named.map(|name| vec![name.into()]);
         let names = named.unwrap_or_else(|| directory.role_names());
         let visible = names.into_iter().filter(|name| sees(name));

@@ -23,16 +23,21 @@ use crate::{Error, Namespace, Result, Store};
 /// How many passwords are checked at once: each takes a processor for milliseconds.
 const CHECKS_AT_ONCE: usize = 2;
 
-/// The users of a server, and their activity.
-pub(crate) struct Security {
+/// The users of a store and their activity. All servers of the store share them.
+pub(crate) struct Users {
     /// Keeps users and roles; its clock is that of sessions and quotas.
     namespace: Namespace,
-    pub(super) directory: RwLock<UserDirectory>,
+    directory: RwLock<UserDirectory>,
     /// Held while the directory is changed and stored.
     changing: Mutex<()>,
     /// Counts the changes, so that connections look their rights up again.
     pub(super) version: AtomicU64,
     usage: Mutex<BTreeMap<Box<str>, Arc<Usage>>>,
+}
+
+/// How a server checks its users.
+pub(crate) struct Security {
+    pub(crate) users: Arc<Users>,
     pub(super) tokens: TokenKey,
     pub(super) session_time: Duration,
     pub(super) audit: Audit,
@@ -41,12 +46,54 @@ pub(crate) struct Security {
 }
 
 impl Security {
-    /// Reads users and roles from the store, or creates the first user.
+    /// Reads users and roles from the store, or creates the first user, unless another server of
+    /// the store has done so.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a store without a namespace, for one that is read only and has no
     /// users, and for an audit log that cannot be opened.
     pub(crate) fn open(store: &Store, options: &SecurityOptions) -> Result<Self> {
+        Ok(Self {
+            users: store.shared_by_servers(|| Users::open(store, options))?,
+            tokens: TokenKey::new()?,
+            session_time: options.session_time,
+            audit: Audit::open(options.audit_file.as_deref(), &options.audit_data)?,
+            checks: Semaphore::new(CHECKS_AT_ONCE),
+        })
+    }
+
+    /// Whether a user with this password may do these things everywhere: for requests over HTTP.
+    /// Takes some 100 ms.
+    pub(crate) fn allows(
+        &self,
+        user: &str,
+        password: &str,
+        peer: IpAddr,
+        needed: &[Permissions],
+    ) -> bool {
+        let check = || {
+            let hash = client_hash(password).map_err(|_| result_code::INVALID_CREDENTIAL)?;
+            self.users.check_password(user, hash.as_bytes())?;
+            let account = self.users.account(user)?;
+            account.check_address(peer)?;
+            let any = needed.iter().any(|needed| account.has(*needed, (b"", b"")));
+            any.then_some(()).ok_or(result_code::ROLE_VIOLATION)
+        };
+        let code = check().err().unwrap_or(result_code::OK);
+        if code != result_code::OK {
+            self.note(Some(user), peer, "HTTP request", code);
+        }
+        code == result_code::OK
+    }
+
+    pub(super) fn note(&self, user: Option<&str>, peer: IpAddr, action: &str, code: u8) {
+        self.audit
+            .note(self.users.now_ms(), (user, peer), action, code);
+    }
+}
+
+impl Users {
+    fn open(store: &Store, options: &SecurityOptions) -> Result<Self> {
         let namespaces = store.namespaces();
         let kept = namespaces.iter().find_map(|namespace| {
             let kept = namespace.kept_access::<UserDirectory>().transpose()?;
@@ -75,10 +122,6 @@ impl Security {
             changing: Mutex::new(()),
             version: AtomicU64::new(0),
             usage: Mutex::default(),
-            tokens: TokenKey::new()?,
-            session_time: options.session_time,
-            audit: Audit::open(options.audit_file.as_deref(), &options.audit_data)?,
-            checks: Semaphore::new(CHECKS_AT_ONCE),
         })
     }
 
@@ -146,30 +189,6 @@ impl Security {
         })
     }
 
-    /// Whether a user with this password may do these things everywhere: for requests over HTTP.
-    /// Takes some 100 ms.
-    pub(crate) fn allows(
-        &self,
-        user: &str,
-        password: &str,
-        peer: IpAddr,
-        needed: &[Permissions],
-    ) -> bool {
-        let check = || {
-            let hash = client_hash(password).map_err(|_| result_code::INVALID_CREDENTIAL)?;
-            self.check_password(user, hash.as_bytes())?;
-            let account = self.account(user)?;
-            account.check_address(peer)?;
-            let any = needed.iter().any(|needed| account.has(*needed, (b"", b"")));
-            any.then_some(()).ok_or(result_code::ROLE_VIOLATION)
-        };
-        let code = check().err().unwrap_or(result_code::OK);
-        if code != result_code::OK {
-            self.note(Some(user), peer, "HTTP request", code);
-        }
-        code == result_code::OK
-    }
-
     /// Checks the client's hash of a password. An error is the code of the answer.
     pub(super) fn check_password(&self, user: &str, client_hash: &[u8]) -> Changed {
         // The hash is computed without the lock, and for unknown users, too: neither code nor time
@@ -184,9 +203,5 @@ impl Security {
 
     pub(super) fn now_ms(&self) -> u64 {
         self.namespace.now_ms()
-    }
-
-    pub(super) fn note(&self, user: Option<&str>, peer: IpAddr, action: &str, code: u8) {
-        self.audit.note(self.now_ms(), (user, peer), action, code);
     }
 }
