@@ -107,6 +107,9 @@ fn fill(store: &Store) {
     sharded.shards().activate(4).unwrap();
     let follows = follows(store);
     follows.declare().unwrap();
+    let modules = store.set("<functions").unwrap();
+    let module = bins! { "file" => "m.lua", "content" => "LS0=" };
+    modules.put("m.lua", module).unwrap();
     for source in 0..20 {
         follows.link(source, (source + 1) % 20).unwrap();
     }
@@ -154,6 +157,7 @@ fn a_closed_store_is_moved_whole() {
         assert_eq!(found["compared"]["bins_compared"], found["copied"]);
         assert_eq!(found["indexes"], 1);
         assert_eq!(found["indexes_left_out"][0], "by_two");
+        assert_eq!(found["modules_left_out"], serde_json::json!(["m.lua"]));
         assert!(!file.exists());
         let cluster = served.cluster();
         assert_eq!(sets.map(|set| records(&cluster, set)), expected);

@@ -23,7 +23,7 @@ use clap::Args;
 use spikelet::Key;
 use spikelet::backup::{PieceStart, SavedRecord};
 use spikelet::cluster::{Cluster, Comparison};
-use spikelet::relation::{DECLARATION_SET, declared_relations, forget_relation};
+use spikelet::relation::{declared_relations, forget_relation};
 
 use self::position::MovePosition;
 use self::report::{MoveReport, text};
@@ -229,10 +229,7 @@ impl Move<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
             }
-            let mut piece = self.source.piece(&from)?;
-            piece
-                .records
-                .retain(|record| &*record.set != DECLARATION_SET);
+            let piece = self.source.piece(&from)?;
             self.create_indexes(&piece)?;
             self.report.damaged += piece.damaged;
             self.take_sets(&piece.records)?;
@@ -383,8 +380,7 @@ impl Move<'_> {
     /// Writes the present versions of changed records, and deletes the records that are gone. A
     /// damaged record is not gone: its copy in the cluster stays as it is.
     fn apply(&mut self, changes: &MovedChanges) -> Result<()> {
-        let (mut records, damaged) = self.source.present(changes)?;
-        records.retain(|record| &*record.set != DECLARATION_SET);
+        let (records, damaged) = self.source.present(changes)?;
         for (set, digest) in &damaged {
             note(&format!(
                 "{set:?}, digest {digest}: damaged at the source, so its copy in the cluster is left as it is"
@@ -397,9 +393,7 @@ impl Move<'_> {
         self.take_sets(&records)?;
         // In other sets it has written nothing: the records there are the cluster's own, and so are
         // its declarations.
-        let is_taken = |set: &str| {
-            set != DECLARATION_SET && self.position.sets.iter().any(|taken| taken == set)
-        };
+        let is_taken = |set: &str| self.position.sets.iter().any(|taken| taken == set);
         let addresses = changes.records.values();
         let gone: Vec<_> = addresses
             .filter(|(set, digest)| is_taken(set) && !known.contains(digest))

@@ -6,7 +6,6 @@ use std::time::Duration;
 use spikelet::Digest;
 use spikelet::backup::{PieceStart, SavedRecord};
 use spikelet::cluster::{Comparison, RecordAddress};
-use spikelet::relation::DECLARATION_SET;
 use spikelet::storage::{Clock, SystemClock};
 
 use super::report::ComparedSides;
@@ -106,6 +105,7 @@ impl Move<'_> {
         self.add_digests(&mut theirs)?;
         let mut swept = ComparedSides::default();
         self.declarations.clear();
+        self.report.modules_left_out.clear();
         self.report.damaged = 0;
         let mut passed_over = 0;
         let mut from = Some(PieceStart::default().to_string());
@@ -114,9 +114,8 @@ impl Move<'_> {
             self.create_indexes(&piece)?;
             self.report.damaged += piece.damaged;
             passed_over = piece.passed_over.max(passed_over);
-            let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
-            self.declarations
-                .extend(piece.records.extract_if(.., declared));
+            self.declarations.append(&mut piece.declarations);
+            self.report.modules_left_out.append(&mut piece.modules);
             // A set may be newer than the copy.
             self.take_sets(&piece.records)?;
             self.add_digests(&mut theirs)?;

@@ -17,6 +17,8 @@ pub(super) struct MoveReport {
     pub(super) indexes: u64,
     /// Indexes that a cluster cannot have.
     pub(super) indexes_left_out: Vec<String>,
+    /// Modules of functions, which are not moved: the names of their files.
+    pub(super) modules_left_out: Vec<String>,
     /// Records that could not be moved, and why: the first 20.
     pub(super) refused: Vec<String>,
     pub(super) refused_count: u64,
@@ -67,12 +69,14 @@ pub(super) fn text(report: &MoveReport) -> Report {
         None => "Interrupted: the same command goes on",
     });
     let left_out = report.indexes_left_out.iter();
+    let modules = report.modules_left_out.iter();
     let refused = report.refused.iter();
     let damaged = "Damaged records cannot be read: `spikelet verify` names them. Their copies in the cluster stay as they are, and so do all \
                    records that the cluster alone has.";
     out.section(
         section
             .paragraphs(left_out.map(|name| format!("index {name:?}: a cluster cannot have it")))
+            .paragraphs(modules.map(|file| format!("module {file:?}: register it in the cluster")))
             .paragraphs((report.damaged > 0).then_some(damaged))
             .paragraphs(refused.map(|refused| format!("not moved: {refused}"))),
     )

@@ -7,6 +7,7 @@ use spikelet::backup::{self, PieceStart, Reader, SavedIndex, SavedRecord};
 use spikelet::cluster::RecordAddress;
 use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 use spikelet::record::KeyHash;
+use spikelet::relation::DECLARATION_SET;
 use spikelet::{Digest, Key, Namespace, Store};
 
 use super::until;
@@ -19,6 +20,9 @@ const SUBSCRIPTION: &str = "spikelet-move";
 
 /// How many digests a monitor is asked for at once.
 const DIGESTS_AT_ONCE: usize = 100;
+
+/// The set of the modules of functions, by the names of their files.
+const MODULE_SET: &str = "<functions";
 
 /// A store that is moved.
 pub(super) enum MovedStore {
@@ -36,7 +40,12 @@ pub(super) enum MovedStore {
 /// Some of its records.
 #[derive(Default)]
 pub(super) struct SourcePiece {
+    /// Those of users: the store's own are not theirs.
     pub(super) records: Vec<SavedRecord>,
+    /// The declarations of relations.
+    pub(super) declarations: Vec<SavedRecord>,
+    /// The files of modules of functions, which are not moved.
+    pub(super) modules: Vec<String>,
     pub(super) indexes: Vec<SavedIndex>,
     /// Where the next piece begins; `None`: this is the last one.
     pub(super) next: Option<String>,
@@ -167,6 +176,7 @@ impl MovedStore {
             is_truncated: false,
             records: BTreeMap::new(),
         };
+        changes.silent_sets.retain(|set| !is_own_set(set));
         read.changes.iter().for_each(|change| changes.note(change));
         Ok(Some(changes))
     }
@@ -268,18 +278,28 @@ fn parsed(
     let wrong =
         |error: backup::ReadError| CommandFailure::Input(format!("what the source sent: {error}"));
     let mut reader = Reader::new(text).map_err(wrong)?;
-    let mut records = Vec::new();
+    let mut piece = SourcePiece {
+        next,
+        damaged,
+        passed_over,
+        ..SourcePiece::default()
+    };
     while let Some(record) = reader.next_record().map_err(wrong)? {
-        records.push(record);
+        match (&*record.set, record.key()) {
+            (DECLARATION_SET, _) => piece.declarations.push(record),
+            (MODULE_SET, Some(Key::String(file))) => piece.modules.push(file.into()),
+            (set, _) if is_own_set(set) => {}
+            _ => piece.records.push(record),
+        }
     }
     // Of two of one name the later one says more.
     let named = |index: &SavedIndex| (index.definition.name().to_owned(), index.clone());
     let indexes: BTreeMap<_, _> = reader.indexes().iter().map(named).collect();
-    Ok(SourcePiece {
-        records,
-        indexes: indexes.into_values().collect(),
-        next,
-        damaged,
-        passed_over,
-    })
+    piece.indexes = indexes.into_values().collect();
+    Ok(piece)
+}
+
+/// Whether the records of a set are the store's own: declarations, modules, tokens, transactions.
+fn is_own_set(name: &str) -> bool {
+    name.starts_with('<')
 }
