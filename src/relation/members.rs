@@ -118,7 +118,11 @@ impl<S: RecordStore> Members<S> {
     }
 
     fn name(&self) -> String {
-        format!("members of {} in {}", self.listed.set, self.owner)
+        let ListedRecords { side, set, .. } = &self.listed;
+        format!(
+            "members of {set} in {} of {} {}",
+            side.bin, side.set, self.owner
+        )
     }
 
     fn declaration(&self) -> RelationDeclaration {

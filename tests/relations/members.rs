@@ -153,3 +153,17 @@ proptest! {
         prop_assert!(users.verify(Repair::No, go_on).unwrap().is_sound());
     }
 }
+
+#[test]
+fn records_may_be_listed_in_several_bins_and_sets_under_one_key() {
+    let store = Store::in_memory().unwrap();
+    let lists = [("lists", "m"), ("other", "m"), ("lists", "n")];
+    for (set, bin) in lists {
+        let members = Members::new(&store, "users", (set, "all", bin));
+        members.put("homer", bins! { "age" => 39 }).unwrap();
+    }
+    for (set, bin) in lists {
+        let members = Members::new(&store, "users", (set, "all", bin));
+        assert!(members.contains("homer").unwrap(), "{set} {bin}");
+    }
+}
