@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use spikelet_storage::{Change, EntryView, RecordLock};
+use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock};
 
 use super::core::NamespaceCore;
 use super::declaration::{DECLARATION_SET, RelationDeclaration};
@@ -122,12 +122,13 @@ impl NamespaceCore {
     /// published. Notes the name of a new one.
     ///
     /// # Errors
-    /// The errors of the catalog.
+    /// [`Error::Parameter`] for one without a key that has another name than its record; the errors
+    /// of the catalog.
     #[inline]
     pub(super) fn declares(&self, lock: &RecordLock<'_>, change: &Change<'_>) -> Result<bool> {
         match change {
             Change::Put(version) if self.relations.others.contains(version.set_id) => Ok(false),
-            Change::Put(version) => self.note_declaration(version.set_id, version.key),
+            Change::Put(version) => self.note_declaration(lock.digest(), version),
             Change::Delete(_) if self.relations.any.load(Ordering::Acquire) => {
                 // A damaged record does not name its set: it may be a declaration.
                 let is_one = |entry: Option<EntryView<'_>>| {
@@ -152,20 +153,35 @@ impl NamespaceCore {
     }
 
     #[cold]
-    fn note_declaration(&self, set_id: u16, stored_key: Option<&[u8]>) -> Result<bool> {
-        if !self.is_of_declarations(set_id) {
+    fn note_declaration(&self, digest: &Digest, version: &NewVersion<'_>) -> Result<bool> {
+        if !self.is_of_declarations(version.set_id) {
             return Ok(false);
         }
-        let Some(Ok(Key::String(name))) = stored_key.map(Key::from_stored) else {
-            return Ok(false);
+        let name: Box<str> = match version.key.map(Key::from_stored) {
+            Some(Ok(Key::String(name))) => name.into(),
+            Some(_) => return Ok(false),
+            // Its record does not say its name, and the declaration does.
+            None => {
+                let bins = RecordView::parse(version.payload).ok();
+                let Some(declaration) = bins.and_then(RelationDeclaration::of_bins) else {
+                    return Ok(false);
+                };
+                let name = declaration.name;
+                if self.key_hash.digest(DECLARATION_SET, &Key::from(&*name)) != *digest {
+                    return Err(Error::parameter(format!(
+                        "the declaration of relation {name:?} belongs to the record {name:?} of set {DECLARATION_SET:?}"
+                    )));
+                }
+                name
+            }
         };
-        let is_known = |names: &[Box<str>]| names.iter().any(|known| **known == *name);
+        let is_known = |names: &[Box<str>]| names.contains(&name);
         // Before the declaration can be seen, and so deleted.
         self.relations.any.store(true, Ordering::Release);
         // Before the record, too: an opening looks for declarations under these names alone.
         if !is_known(&self.catalog.lock().relations) {
             self.change_catalog(|catalog| {
-                catalog.relations.push((*name).into());
+                catalog.relations.push(name);
                 Ok(())
             })?;
         }

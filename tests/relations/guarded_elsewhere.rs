@@ -2,14 +2,19 @@
 //! them.
 #![cfg(all(feature = "server", feature = "backup"))]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use spikelet::backup::{BackupOptions, Restore, RestoreOptions, save};
 use spikelet::record::KeyHash;
-use spikelet::relation::{ManyToMany, OnDelete, Repair};
+use spikelet::relation::{ManyToMany, OnDelete, Repair, declared_relations};
 use spikelet::server::Server;
 use spikelet::shard::ShardPolicy;
-use spikelet::{Digest, Expiration, Key, ShardedList, Store, WritePolicy, bins};
+use spikelet::storage::{Clock, SystemClock};
+use spikelet::{
+    Digest, Error, Expiration, Key, Namespace, NamespaceConfig, ShardedList, Store, WritePolicy,
+    bins,
+};
 
 use super::go_on;
 use super::server_client::*;
@@ -269,4 +274,58 @@ fn a_wire_clients_background_query_of_all_sets_leaves_the_stores_own_alone() {
     let mut all = query();
     all.fields.retain(|(kind, _)| *kind != 1);
     assert_eq!(wire.ask_many(&all).0.len(), 4);
+}
+
+#[test]
+fn a_declaration_that_is_stored_without_its_key_holds_under_its_own_name_alone() {
+    let (from, into) = (Store::in_memory().unwrap(), Store::in_memory().unwrap());
+    let follows = |store| {
+        let (sources, targets) = (("users", "following"), ("users", "followers"));
+        ManyToMany::new(store, "follows", sources, targets)
+    };
+    follows(&from).declare().unwrap();
+    let declaration = from.set("<relations").unwrap().get("follows").unwrap();
+    let declaration = declaration.unwrap().into_bins().unwrap();
+    let relations = into.set("<relations").unwrap();
+    let keyless = WritePolicy::default().send_key(false);
+    let other = relations.put_with(&keyless, "likes", declaration.clone());
+    assert!(matches!(other.unwrap_err(), Error::Parameter(_)));
+    relations
+        .put_with(&keyless, "follows", declaration)
+        .unwrap();
+    let users = into.set("users").unwrap();
+    let refused = users.put("a", bins! { "following" => "b" }).unwrap_err();
+    assert!(matches!(refused, Error::OwnedBin { .. }), "{refused}");
+}
+
+/// Truncates a namespace while it says the time, once.
+#[derive(Default, Debug)]
+struct TruncatingClock(Mutex<Option<Namespace>>);
+
+impl Clock for TruncatingClock {
+    fn now_ms(&self) -> u64 {
+        let due = self.0.lock().unwrap().take();
+        if let Some(namespace) = due {
+            namespace.truncate(None).unwrap();
+        }
+        SystemClock.now_ms()
+    }
+}
+
+#[test]
+fn an_edge_that_is_made_beside_a_truncation_has_rules() {
+    let clock = Arc::new(TruncatingClock::default());
+    let config = NamespaceConfig::new("test").background(false);
+    let builder = Store::builder().namespace(config).clock(clock.clone());
+    let store = builder.open().unwrap();
+    let (sources, targets) = (("users", "following"), ("users", "followers"));
+    let follows = ManyToMany::new(&store, "follows", sources, targets);
+    follows.link("x", "y").unwrap();
+    *clock.0.lock().unwrap() = Some(store.namespace("test").unwrap());
+    assert!(follows.link("a", "b").unwrap());
+    assert!(clock.0.lock().unwrap().is_none());
+    assert_eq!(declared_relations(&store).unwrap().len(), 1);
+    let deleted = store.set("users").unwrap().delete("a");
+    assert!(matches!(deleted, Err(Error::HasEdges { .. })));
+    assert!(!follows.contains("x", "y").unwrap());
 }
