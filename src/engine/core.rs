@@ -63,6 +63,8 @@ pub(super) struct NamespaceCore {
     pub(super) catalog: Mutex<Catalog>,
     /// The shares of subscriptions that have a consumer.
     pub(super) consumed: Mutex<Vec<Arc<ConsumedShare>>>,
+    /// The names of operations in the background that run.
+    pub(super) background: Mutex<Vec<Box<str>>>,
     /// Whether the namespace syncs by itself, without a waiting writer.
     pub(super) syncs_by_itself: bool,
     /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put
@@ -220,6 +222,7 @@ impl NamespaceCore {
             hot_keys,
             catalog: Mutex::new(catalog),
             consumed: Mutex::default(),
+            background: Mutex::default(),
             syncs_by_itself,
             is_unrepaired,
             transitions: TransitionLog::default(),

@@ -1,10 +1,12 @@
 //! Operations in the background on all records that a query finds.
 
+use std::time::{Duration, Instant};
+
 use spikelet::expressions::{eq, int_bin, lt};
-use spikelet::operations::{add, get_bin, put};
+use spikelet::operations::{add, get_bin, put, touch};
 use spikelet::policy::RecordExistsAction;
 use spikelet::query::{BackgroundPolicy, IndexDefinition};
-use spikelet::{Error, Set, Store, WritePolicy};
+use spikelet::{Error, Expiration, Set, Store, WritePolicy};
 
 const RECORDS: i64 = 500;
 
@@ -166,4 +168,67 @@ fn another_operation_of_a_name_begins_at_the_first_record() {
     set.create_index(by_n()).unwrap();
     let other = set.query_all().operate(&policy, [add("k", 1)]);
     assert_eq!(other.unwrap().wait().unwrap().written, 21_000);
+}
+
+#[test]
+fn one_of_a_name_with_another_policy_begins_at_the_first_record() {
+    let dir = tempfile::tempdir().unwrap();
+    const MANY: i64 = 25_000;
+    let hours = |hours: u64| {
+        let live = Duration::from_secs(3_600 * hours);
+        let write = WritePolicy::default().expiration(Expiration::After(live));
+        BackgroundPolicy::default().name("ttl").write(write)
+    };
+    {
+        let store = Store::open(dir.path()).unwrap();
+        let set = store.set("things").unwrap();
+        let records = (0..MANY).map(|id| (id, [("n", 0)]));
+        set.put_all(records, |_| std::ops::ControlFlow::Continue(()))
+            .unwrap();
+        // So that it has not ended when it is stopped.
+        let slowly = hours(1).records_per_second(20_000);
+        let running = set.query_all().operate(&slowly, [touch()]).unwrap();
+        while running.progress().written <= 20_000 {
+            std::thread::yield_now();
+        }
+        store.close().unwrap();
+        running.wait().unwrap_err();
+    }
+    let store = Store::open(dir.path()).unwrap();
+    let set = store.set("things").unwrap();
+    let other = set.query_all().operate(&hours(2), [touch()]).unwrap();
+    assert_eq!(other.wait().unwrap().written, MANY as u64);
+}
+
+#[test]
+fn a_name_has_one_operation_at_a_time() {
+    let store = Store::in_memory().unwrap();
+    let set = filled(&store);
+    let policy = BackgroundPolicy::default().name("job");
+    let slowly = policy.clone().records_per_second(1);
+    let begun = set.query_all().operate(&slowly, [add("n", 1)]).unwrap();
+    let refused = set.query_all().operate(&policy, [add("m", 1)]);
+    assert!(matches!(refused, Err(Error::Forbidden(_))));
+    begun.cancel();
+    begun.wait().unwrap();
+    let next = set.query_all().operate(&policy, [add("m", 1)]).unwrap();
+    assert_eq!(next.wait().unwrap().written, RECORDS as u64);
+}
+
+#[test]
+fn one_that_is_dropped_while_it_is_paused_lets_go_of_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let set = filled(&store);
+    let slowly = BackgroundPolicy::default().records_per_second(10);
+    let running = set.query_all().operate(&slowly, [add("n", 1)]).unwrap();
+    running.pause();
+    drop(running);
+    store.close().unwrap();
+    drop((set, store));
+    let until = Instant::now() + Duration::from_secs(10);
+    while let Err(held) = Store::open(dir.path()) {
+        assert!(Instant::now() < until, "{held}");
+        std::thread::yield_now();
+    }
 }

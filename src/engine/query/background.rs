@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::super::core::{NamespaceCore, key_of};
 use super::super::declaration::is_own_set;
 use super::super::namespace::Namespace;
-use super::super::policy::WritePolicy;
+use super::super::policy::{Acknowledge, WritePolicy};
 use super::super::scratch::Scratch;
 use super::super::write::{EditOutcome, WriteTarget};
 use super::{Cursor, Query, QuerySource};
@@ -42,8 +42,8 @@ pub struct BackgroundPolicy {
     pub write: WritePolicy,
     /// Under this name the position is kept in the store, so that an operation that a crash has
     /// ended goes on behind it when it is begun again under the same name, with the same query and
-    /// operations. With others, such as a filter by the present time, it begins at the first
-    /// record. Default: none.
+    /// operations, and [`BackgroundPolicy::write`] but for its timeout and acknowledgement. With
+    /// others, such as a filter by the present time, it begins at the first record. Default: none.
     pub name: Option<Box<str>>,
     /// The most records a second. 0, the default: no limit.
     pub records_per_second: u32,
@@ -91,7 +91,7 @@ pub struct BackgroundProgress {
 }
 
 /// Operations that are done on all records of a query, one record at a time, by a thread of their
-/// own. Dropping this changes nothing: the thread goes on.
+/// own. Dropping this does not end them: the thread goes on, also after a pause.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -112,8 +112,18 @@ pub struct BackgroundProgress {
 /// ```
 #[derive(Debug)]
 pub struct BackgroundOperation {
-    shared: Arc<JobShared>,
+    shared: ResumedJob,
     thread: JoinHandle<Result<()>>,
+}
+
+/// Goes on after a pause once its operation is dropped: nobody else can resume it.
+#[derive(Debug)]
+struct ResumedJob(Arc<JobShared>);
+
+impl Drop for ResumedJob {
+    fn drop(&mut self) {
+        self.0.resume();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +146,7 @@ impl BackgroundOperation {
     /// How far it has come; failures are counted here and told by [`BackgroundOperation::wait`].
     #[must_use]
     pub fn progress(&self) -> BackgroundProgress {
-        let state = self.shared.state.lock();
+        let state = self.shared.0.state.lock();
         BackgroundProgress {
             failures: Vec::new(),
             ..state.progress
@@ -151,20 +161,19 @@ impl BackgroundOperation {
 
     /// Stops after the present record, until [`BackgroundOperation::resume`].
     pub fn pause(&self) {
-        self.shared.state.lock().is_paused = true;
+        self.shared.0.state.lock().is_paused = true;
     }
 
     /// Goes on after a pause.
     pub fn resume(&self) {
-        self.shared.state.lock().is_paused = false;
-        self.shared.changed.notify_all();
+        self.shared.0.resume();
     }
 
     /// Ends it after the present record. Its writes stay, and a position that was kept is
     /// forgotten.
     pub fn cancel(&self) {
-        self.shared.state.lock().is_cancelled = true;
-        self.shared.changed.notify_all();
+        self.shared.0.state.lock().is_cancelled = true;
+        self.shared.0.changed.notify_all();
     }
 
     /// Waits for the end and returns the result. It must not be paused.
@@ -182,11 +191,16 @@ impl BackgroundOperation {
                 ));
             }
         }
-        Ok(std::mem::take(&mut self.shared.state.lock().progress))
+        Ok(std::mem::take(&mut self.shared.0.state.lock().progress))
     }
 }
 
 impl JobShared {
+    fn resume(&self) {
+        self.state.lock().is_paused = false;
+        self.changed.notify_all();
+    }
+
     /// Whether to go on; waits while it is paused.
     fn goes_on(&self) -> bool {
         let mut state = self.state.lock();
@@ -217,7 +231,8 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::Parameter`] for operations that cannot be combined, that only read, or a query with
-    /// limit, order or cursor; and as for [`Query::keys`].
+    /// limit, order or cursor; [`Error::Forbidden`] while another one of its name runs; and as for
+    /// [`Query::keys`].
     pub fn operate(
         &self,
         policy: &BackgroundPolicy,
@@ -236,6 +251,9 @@ impl Query {
         }
         let job = self.job(policy, &operations);
         let name = policy.name.as_deref();
+        let named = name
+            .map(|name| NamedJob::begin(&self.core, name))
+            .transpose()?;
         let after = name.and_then(|name| self.core.background_position(name, &job));
         let shared = Arc::new(JobShared::default());
         shared.state.lock().progress.expected = self.explain()?.entries;
@@ -246,6 +264,7 @@ impl Query {
             job,
             after,
             shared: Arc::clone(&shared),
+            _named: named,
         };
         let thread = std::thread::Builder::new().name("spikelet-background".into());
         let thread = thread.spawn(move || worker.run()).map_err(|error| {
@@ -253,19 +272,19 @@ impl Query {
                 format!("no thread for an operation in the background: {error}").into(),
             )
         })?;
-        Ok(BackgroundOperation { shared, thread })
+        Ok(BackgroundOperation {
+            shared: ResumedJob(shared),
+            thread,
+        })
     }
 
     /// A hash of what an operation in the background is to do.
     fn job(&self, policy: &BackgroundPolicy, operations: &[Operation]) -> String {
-        let (conditions, filters) = (&self.conditions, (&self.filter, &policy.write.filter));
-        let shown = (
-            self.identity(),
-            &self.set_name,
-            conditions,
-            filters,
-            operations,
-        );
+        let write = policy.write.clone();
+        // How long it waits decides nothing of what it does.
+        let write = write.total_timeout(None).acknowledge(Acknowledge::Applied);
+        let records = (&self.conditions, &self.filter, self.companions);
+        let shown = (self.identity(), records, write, operations);
         format!(".{:032x}", xxh3_128(format!("{shown:?}").as_bytes()))
     }
 
@@ -334,6 +353,39 @@ impl Query {
     }
 }
 
+/// An operation that has a name, while it runs.
+struct NamedJob {
+    core: Arc<NamespaceCore>,
+    name: Box<str>,
+}
+
+impl NamedJob {
+    /// # Errors
+    /// [`Error::Forbidden`] while another one of the name runs: both would save their positions
+    /// under it.
+    fn begin(core: &Arc<NamespaceCore>, name: &str) -> Result<Self> {
+        let mut running = core.background.lock();
+        if running.iter().any(|running| **running == *name) {
+            return Err(Error::Forbidden(
+                format!("an operation in the background of the name {name:?} is running: wait for its end, or give this one another name")
+                    .into(),
+            ));
+        }
+        running.push(name.into());
+        Ok(Self {
+            core: Arc::clone(core),
+            name: name.into(),
+        })
+    }
+}
+
+impl Drop for NamedJob {
+    fn drop(&mut self) {
+        let mut running = self.core.background.lock();
+        running.retain(|running| *running != self.name);
+    }
+}
+
 struct Worker {
     query: Query,
     policy: BackgroundPolicy,
@@ -343,6 +395,8 @@ struct Worker {
     /// The record to begin behind.
     after: Option<Digest>,
     shared: Arc<JobShared>,
+    /// Held until the end.
+    _named: Option<NamedJob>,
 }
 
 impl Worker {
