@@ -380,6 +380,37 @@ fn what_cannot_be_is_refused_and_says_why() {
 }
 
 #[test]
+fn a_cursor_of_a_query_of_another_set_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let namespace = store.namespace(spikelet::DEFAULT_NAMESPACE).unwrap();
+    let everywhere = IndexDefinition::new("everywhere", ["city"]);
+    namespace.create_index(everywhere).unwrap();
+    let queries = ["users", "posts"].map(|name| {
+        let set = store.set(name).unwrap();
+        let own = format!("city of {name}");
+        set.create_index(IndexDefinition::new(&own, ["city"]))
+            .unwrap();
+        for key in 0..2 {
+            set.put(key, [("city", "Graz")]).unwrap();
+        }
+        let by_index = |name: &str| set.query(name).unwrap().limit(1);
+        [
+            by_index(&own),
+            by_index("everywhere"),
+            set.query_all().limit(1),
+        ]
+    });
+    let [of_users, of_posts] = queries;
+    for (of_users, of_posts) in of_users.into_iter().zip(of_posts) {
+        let page = of_users.keys().unwrap();
+        let cursor = page.cursor().unwrap();
+        let refused = of_posts.after(cursor).keys().unwrap_err();
+        assert!(matches!(refused, Error::Parameter(_)), "{refused}");
+        assert_eq!(of_users.after(cursor).keys().unwrap().len(), 1);
+    }
+}
+
+#[test]
 fn memory_has_a_limit() {
     let config = NamespaceConfig::new("test").index_bytes_max(20_000);
     let store = Store::builder().namespace(config).open().unwrap();

@@ -40,7 +40,7 @@ impl Cursor {
             Ok(&self.place)
         } else {
             Err(Error::parameter(
-                "the cursor is of a query by another index, or in another order: begin anew, or use the query that it came from",
+                "the cursor is of a query of another set, by another index, or in another order: begin anew, or use the query that it came from",
             ))
         }
     }

@@ -103,7 +103,7 @@ impl Query {
         Ok(Some(cursor))
     }
 
-    /// Distinguishes cursors of this query from others: index and order. An index may be given
+    /// Distinguishes cursors of this query from others: set, index and order. An index may be given
     /// another name.
     pub(super) fn identity(&self) -> String {
         let order = if self.descending {
@@ -111,9 +111,13 @@ impl Query {
         } else {
             "ascending"
         };
+        let set = self.set_id.map(|_| &self.set_name);
         match &self.source {
-            QuerySource::Index(index) => format!("{order} {:?}", index.definition.nameless()),
-            QuerySource::Primary => format!("{order} primary"),
+            QuerySource::Index(index) => {
+                let set = set.or(index.set.as_ref());
+                format!("{order} {set:?} {:?}", index.definition.nameless())
+            }
+            QuerySource::Primary => format!("{order} {set:?} primary"),
         }
     }
 
