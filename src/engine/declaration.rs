@@ -18,6 +18,9 @@ pub(crate) fn is_own_set(name: &str) -> bool {
 /// The bin with the declaration, as JSON.
 pub(crate) const DECLARATION_BIN: &str = "declaration";
 
+/// The bin that says whether everything that is derived from other records has been built once.
+pub(crate) const BUILT: &str = "built";
+
 /// The handle that a relation was declared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -15,7 +15,7 @@ use crate::error::ShardLoss;
 use crate::{Error, Result};
 
 use super::core::{expired, metadata_of};
-use super::declaration::{DECLARATION_SET, RelationDeclaration};
+use super::declaration::{BUILT, DECLARATION_SET, DeclaredSide, RelationDeclaration, SideForm};
 use super::entry::check_size;
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, ShardAccess};
@@ -59,7 +59,7 @@ pub(crate) enum Existing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteSaved {
     Written,
-    /// The record exists, and was to stay.
+    /// The record exists, and was to stay; or it is a row of a view that the store makes itself.
     Existed,
     /// The record is as new as the saved one, or newer.
     Fresher,
@@ -138,6 +138,9 @@ impl Namespace {
         policy: WriteSavedPolicy,
     ) -> Result<WriteSaved> {
         self.check_declaration(set, saved, policy)?;
+        if self.keeps_rows(set) {
+            return Ok(WriteSaved::Existed);
+        }
         let (core, mut body) = (&self.core, Scratch::take());
         let body: &mut Vec<u8> = &mut body;
         let existing = policy.existing;
@@ -168,6 +171,8 @@ impl Namespace {
         }
         match merged_with {
             Some(old) => merge(old, saved.bins, body)?,
+            // What was derived in another store, or at another time, is not built here.
+            None if set == DECLARATION_SET => append_without(saved.bins, BUILT, body)?,
             None => body.extend_from_slice(saved.bins.as_bytes()),
         }
         if let Some(live) = &live
@@ -208,6 +213,20 @@ impl Namespace {
         core.note_lost_roots(is_other_root.into());
         core.acknowledge(published, policy.acknowledge)?;
         Ok(WriteSaved::Written)
+    }
+
+    /// Whether a set is a view of which an updater of this store makes the rows, from the changes
+    /// of their items: saved rows of another generation would stay as they are.
+    fn keeps_rows(&self, set: &str) -> bool {
+        let table = self.core.relations.table.read();
+        let is_view = |side: &DeclaredSide| side.form == SideForm::View && *side.set == *set;
+        let mut views = table.declarations.iter();
+        let Some(view) = views.find(|known| known.sides.iter().any(is_view)) else {
+            return false;
+        };
+        let name = view.name.clone();
+        drop(table);
+        self.changes().subscription(&name).is_ok()
     }
 
     /// Refuses a saved declaration of a relation that would be written and contradicts one of this
@@ -310,6 +329,17 @@ fn loss_of(saved: &SavedVersion<'_>, live: &[u8], body: &[u8]) -> Result<Option<
     }
     let expires = saved.void_time != 0 && was_root && described.is_empty();
     Ok(expires.then_some(ShardLoss::Later))
+}
+
+/// Appends the body of a record without one of its bins. O(bytes).
+fn append_without(bins: RecordView<'_>, left_out: &str, out: &mut Vec<u8>) -> Result<()> {
+    let kept = || {
+        bins.raw_bins()
+            .filter(|bin| bin.name != left_out.as_bytes())
+    };
+    write_varint(out, checked_bin_count(kept().count())?);
+    kept().for_each(|bin| out.extend_from_slice(bin.bytes));
+    Ok(())
 }
 
 /// Appends the body of `old` with the bins of `new` written into it: bins keep their places, new

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::keys::{is_removed, read_one};
 use super::writes::{delete_member, replacing};
-use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
+use crate::engine::declaration::{BUILT, DECLARATION_BIN, DECLARATION_SET, OnDelete};
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind};
 use crate::operations;
 use crate::policy::GenerationPolicy;
@@ -13,9 +13,6 @@ use crate::record::{Record, SHARD_OF};
 use crate::{
     Error, Expiration, Key, Namespace, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
-
-/// The bin that says whether everything that is derived from other records has been built once.
-const BUILT: &str = "built";
 
 /// What a handle declares beside the relation itself, and whether it has done so.
 #[derive(Debug, Default)]

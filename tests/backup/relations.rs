@@ -2,7 +2,7 @@
 
 use spikelet::backup::{BackupError, RestoreSummary};
 use spikelet::query::IndexDefinition;
-use spikelet::relation::{ManyToMany, declared_relations};
+use spikelet::relation::{Joined, ManyToMany, declared_relations};
 use spikelet::{Key, ShardedList, Store};
 use tempfile::TempDir;
 
@@ -160,4 +160,37 @@ fn edges_in_one_record_of_a_backup_leave_the_shards_of_the_store() {
             assert_eq!(side.page(0, 20).unwrap(), ten, "{bins:?}");
         }
     }
+}
+
+#[test]
+fn rows_of_a_view_that_the_store_keeps_are_as_their_items_after_a_restore() {
+    let store = store();
+    let namespace = store.namespace("test").unwrap();
+    let list = Joined::new(&namespace, "list", "items").keep(["title"]);
+    let (items, view) = (store.set("items").unwrap(), list.view().unwrap());
+    let title = || view.get(1).unwrap().unwrap().get("title");
+    let mut updater = list.updater().unwrap();
+    for title in ["a", "b", "c"] {
+        items.put(1, [("title", title)]).unwrap();
+        updater.catch_up().unwrap();
+    }
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(&store, &path);
+    drop(updater);
+    list.remove().unwrap();
+    // Its row begins with the first generation again.
+    let mut updater = list.updater().unwrap();
+    updater.catch_up().unwrap();
+    items.put(1, [("title", "d")]).unwrap();
+    updater.catch_up().unwrap();
+    restore(&path, &store, options(|_| ())).unwrap();
+    updater.catch_up().unwrap();
+    assert_eq!(title(), Some("d".into()));
+    // The whole backup is older than the view: the rows follow the restored items.
+    let over = options(|options| options.no_generation = true);
+    restore(&path, &store, over).unwrap();
+    drop(updater);
+    list.updater().unwrap().catch_up().unwrap();
+    assert_eq!(title(), Some("c".into()));
 }
