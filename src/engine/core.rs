@@ -291,6 +291,7 @@ impl NamespaceCore {
             };
             self.storage.truncate_if(what, before_ms, check)
         };
+        self.relations.begin_truncation();
         let removed = self.remove_truncated(what, before_ms, remove);
         let is_refused = |error: &Error| match error {
             Error::Storage(error) => {
@@ -302,11 +303,15 @@ impl NamespaceCore {
             _ => false,
         };
         // Another error may come behind the removal: all that follows it is due.
-        if !removed.as_ref().is_err_and(is_refused) {
+        let is_due = !removed.as_ref().is_err_and(is_refused);
+        if is_due {
+            self.read_declarations();
+        }
+        self.relations.end_truncation();
+        if is_due {
             // Entries of records that are gone do no harm meanwhile, since a query looks at the
             // record.
             self.clean_indexes(what);
-            self.read_declarations();
             // Any root may be among the records.
             self.note_lost_roots(1);
         }

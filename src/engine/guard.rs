@@ -2,7 +2,7 @@
 //! come from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock};
 
@@ -15,10 +15,6 @@ use super::write::{EditOutcome, WriteRefusal, WriteTarget};
 use crate::record::body::read_varint;
 use crate::record::{Key, OwnedBins, RecordView, Replacer};
 use crate::{Error, Result};
-
-/// The next number of declarations. No two namespaces have one number, since a handle may go from
-/// one to the other.
-static EPOCHS: AtomicU64 = AtomicU64::new(1);
 
 impl SetRules {
     /// Judges the new version of a record, which begins at `from` in `body`: a replaced record
@@ -206,7 +202,7 @@ impl NamespaceCore {
     pub(super) fn read_declarations(&self) {
         let rules = &self.relations;
         // One reading at a time: an older one must not replace the table of a newer one.
-        let reading = rules.reading.lock();
+        let truncations = rules.truncations.lock();
         let names = self.catalog.lock().relations.clone();
         let read = |name: &str| {
             let digest = self.key_hash.digest(DECLARATION_SET, &Key::from(name));
@@ -225,10 +221,7 @@ impl NamespaceCore {
             // With the table locked, as where `find_rules` adds to it by the table before.
             rules.plain.clear();
         }
-        let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        // Behind the table: a handle that sees the number finds the declarations.
-        rules.epoch.store(epoch, Ordering::Release);
-        drop(reading);
+        rules.renumber(*truncations);
     }
 }
 

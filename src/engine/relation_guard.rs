@@ -58,7 +58,8 @@ impl<'a> RelationGuard<'a> {
             .map_or(Ok(()), TransactionRun::check_takes_writes)
     }
 
-    /// The number of the present declarations: another one after each change.
+    /// The number of the present declarations: another one after each change. 0 while a truncation
+    /// may take them.
     pub(crate) fn epoch(&self) -> u64 {
         self.namespace.core.relations.epoch.load(Ordering::Acquire)
     }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::companion_sets::SetBits;
 use super::declaration::{RelationDeclaration, SideForm};
@@ -26,12 +26,13 @@ pub(super) struct RelationRules {
     pub(super) others: SetBits,
     /// Whether there are declarations, or were.
     pub(super) any: AtomicBool,
-    /// Another number with each change of a declaration.
+    /// Another number with each change of a declaration. 0, which no handle remembers, while a
+    /// truncation may take declarations.
     pub(super) epoch: AtomicU64,
     pub(super) table: RwLock<RuleTable>,
-    /// Held while declarations are read and the table is exchanged, so that the last one to read is
-    /// the last to exchange it.
-    pub(super) reading: Mutex<()>,
+    /// The number of truncations under way. Held while declarations are read and the table is
+    /// exchanged, so that the last one to read is the last to exchange it.
+    pub(super) truncations: Mutex<usize>,
     /// Held by a handle from its look at the declarations until its own is published.
     pub(super) declaring: Mutex<()>,
 }
@@ -50,6 +51,35 @@ pub(super) struct SetRules {
     pub(super) owned: Vec<OwnedBin>,
     /// How many relations have to be asked before a record is deleted.
     pub(super) asked: usize,
+}
+
+/// The next number of declarations. No two namespaces have one number, since a handle may go from
+/// one to the other.
+static EPOCHS: AtomicU64 = AtomicU64::new(1);
+
+impl RelationRules {
+    /// Gives the declarations another number. `truncations`: of the lock.
+    pub(super) fn renumber(&self, truncations: usize) {
+        let epoch = match truncations {
+            0 => EPOCHS.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        // Behind the table: a handle that sees the number finds the declarations.
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Has every handle look at its declaration at each write, until [`Self::end_truncation`].
+    pub(super) fn begin_truncation(&self) {
+        let mut truncations = self.truncations.lock();
+        *truncations += 1;
+        self.renumber(*truncations);
+    }
+
+    pub(super) fn end_truncation(&self) {
+        let mut truncations = self.truncations.lock();
+        *truncations -= 1;
+        self.renumber(*truncations);
+    }
 }
 
 impl RuleTable {

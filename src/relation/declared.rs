@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Declared {
     /// The fate of edges when a record is deleted; `None`: the declared one.
     pub(super) rule: Option<OnDelete>,
-    /// The number of the store's declarations when the handle last looked.
+    /// The number of the store's declarations when the handle last looked; 0: it has to look.
     epoch: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ impl Declared {
             return Ok(());
         };
         let epoch = guard.epoch();
-        if self.epoch.load(Ordering::Relaxed) == epoch {
+        if epoch != 0 && self.epoch.load(Ordering::Relaxed) == epoch {
             return Ok(());
         }
         guard.check_takes_writes()?;
@@ -92,6 +92,17 @@ impl Declared {
         self.epoch.store(epoch, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Calls `write` behind `ensure`, by which a handle declares itself, and then `ensure` again: a
+/// truncation of the namespace in between takes the declaration, and not what is written behind it.
+pub(super) fn ensured<R>(
+    ensure: impl Fn() -> Result<()>,
+    write: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    ensure()?;
+    let written = write()?;
+    ensure().map(|()| written)
 }
 
 /// The record of a declaration.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
-use super::declared::Declared;
+use super::declared::{Declared, ensured};
 use super::edge_remover::edges_of_node;
 use super::keys::{BATCH, element_of, is_removed, read_one};
 use super::record_delete::RecordDelete;
@@ -238,13 +238,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         target: &NodeId,
         attributes: &T,
     ) -> Result<()> {
-        self.ensure_declared()?;
-        let edge = self.schema.edge(source, edge_type, target)?;
-        let attributes = to_bins(attributes)?;
-        let place = (self.schema.name(), &*self.schema.edges);
-        self.schema
-            .named(check_owned(&self.store, place, &attributes))?;
-        self.schema.named(self.put_edge(&edge, &attributes))
+        let write = || {
+            let edge = self.schema.edge(source, edge_type, target)?;
+            let attributes = to_bins(attributes)?;
+            let place = (self.schema.name(), &*self.schema.edges);
+            self.schema
+                .named(check_owned(&self.store, place, &attributes))?;
+            self.schema.named(self.put_edge(&edge, &attributes))
+        };
+        ensured(|| self.ensure_declared(), write)
     }
 
     fn put_edge(&self, edge: &Edge<'_>, attributes: &Bins) -> Result<()> {

@@ -6,7 +6,7 @@ mod walk;
 
 use super::address::{Address, TaggedLink, element, link_of};
 use super::audit::RelationProgress;
-use super::declared::Declared;
+use super::declared::{Declared, ensured};
 use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
 use super::side::RelationSide;
@@ -160,13 +160,13 @@ impl<S: RecordStore> Links<S> {
         to: &Address,
         write: impl FnOnce(EdgeEnds<'_>, [&S::Records; 2]) -> Result<bool>,
     ) -> Result<bool> {
-        self.ensure_declared(from, tag, to)?;
         let (at_from, at_to) = (self.store.records(&from.set)?, self.store.records(&to.set)?);
         let sides = [self.bin.side(&from.set), self.bin.side(&to.set)];
-        write(
-            ends(&sides, (from, tag, to), self.back_of(tag)),
-            [&at_from, &at_to],
-        )
+        let write = || {
+            let ends = ends(&sides, (from, tag, to), self.back_of(tag));
+            write(ends, [&at_from, &at_to])
+        };
+        ensured(|| self.ensure_declared(from, tag, to), write)
     }
 
     /// Removes a link, and the link back where that is declared. Returns whether the link was

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
-use super::declared::Declared;
+use super::declared::{Declared, ensured};
 use super::ends::{EdgeEnd, EdgeEnds};
 use super::keys::BATCH;
 use super::record_delete::RecordDelete;
@@ -275,9 +275,11 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     fn link_value(&self, source: &Key<'_>, target: &Key<'_>, attributes: Value) -> Result<bool> {
-        self.ensure_declared()?;
         let ends = self.edges.ends(source, target, &attributes);
-        ends.link(&self.store, self.both_records()?)
+        ensured(
+            || self.ensure_declared(),
+            || ends.link(&self.store, self.both_records()?),
+        )
     }
 
     /// Removes an edge. Returns whether it was there. Two writes.

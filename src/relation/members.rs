@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::audit::{Auditor, RelationAudit, RelationProgress, Repair};
 use super::bulk::{ListedRecord, in_batches};
-use super::declared::{Declared, declared_relations};
+use super::declared::{Declared, declared_relations, ensured};
 use super::keys::keys_in;
 use super::listed::ListedRecords;
 use super::side::{OwnedEdges, RelationSide};
@@ -198,19 +198,23 @@ impl<S: RecordStore> Members<S> {
             })
         });
         let write = |batch: &[ListedRecord<'k>]| {
-            self.ensure_declared()?;
-            batch
-                .iter()
-                .try_for_each(|member| self.check_bins(&member.bins))?;
-            self.named(self.listed().put_all(batch))
+            let write = || {
+                batch
+                    .iter()
+                    .try_for_each(|member| self.check_bins(&member.bins))?;
+                self.named(self.listed().put_all(batch))
+            };
+            ensured(|| self.ensure_declared(), write)
         };
         in_batches(records, write, observe)
     }
 
     fn put_bins(&self, key: &Key<'_>, bins: &Bins) -> Result<bool> {
-        self.ensure_declared()?;
-        self.check_bins(bins)?;
-        self.named(self.listed().put(&self.owner, key, bins))
+        let write = || {
+            self.check_bins(bins)?;
+            self.named(self.listed().put(&self.owner, key, bins))
+        };
+        ensured(|| self.ensure_declared(), write)
     }
 
     /// Refuses bins of a member that belong to another relation.

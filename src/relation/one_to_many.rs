@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
-use super::declared::Declared;
+use super::declared::{Declared, ensured};
 use super::keys::{key_of, read_one};
 use super::listed::ListedRecords;
 use super::side::{RelationSide, check_exists};
@@ -278,7 +278,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     }
 
     fn put_bins(&self, parent: &Key<'_>, child: &Key<'_>, bins: &Bins) -> Result<()> {
-        self.ensure_declared()?;
+        ensured(
+            || self.ensure_declared(),
+            || self.put_declared(parent, child, bins),
+        )
+    }
+
+    fn put_declared(&self, parent: &Key<'_>, child: &Key<'_>, bins: &Bins) -> Result<()> {
         let (place, former) = (&self.current, self.former.as_ref());
         self.check_bins(bins)?;
         // Before the put: where both layouts name the parent in one bin, the record names the new

@@ -2,6 +2,7 @@
 
 use super::{Links, ends};
 use crate::relation::address::Address;
+use crate::relation::declared::ensured;
 use crate::shard::in_pages;
 use crate::{Error, RecordStore, Result};
 
@@ -35,19 +36,18 @@ impl<S: RecordStore> Links<S> {
     /// As for [`Links::link`]; within a transaction of the caller's, [`Error::TransactionLimit`]
     /// for more links than it takes.
     pub fn set(&self, from: &Address, tag: &str, to: &Address) -> Result<Vec<Address>> {
-        self.ensure_declared(from, tag, to)?;
         let is_too_large = |error: &Error| match error {
             Error::Relation { source, .. } => matches!(**source, Error::TransactionLimit { .. }),
             error => matches!(error, Error::TransactionLimit { .. }),
         };
-        let set = (self.store).atomically(|store| self.set_in(store, from, tag, to));
-        match set {
+        let set = || match (self.store).atomically(|store| self.set_in(store, from, tag, to)) {
             // Nothing was written. Each link goes in a transaction of its own.
             Err(error) if is_too_large(&error) && !self.store.is_transaction() => {
                 self.set_in(&self.store, from, tag, to)
             }
             set => set,
-        }
+        };
+        ensured(|| self.ensure_declared(from, tag, to), set)
     }
 
     /// Adds a link and its reciprocal, then removes the other links of its tag with theirs.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{EdgeSides, ManyToMany};
 use crate::record::converted;
 use crate::relation::bulk::{BulkEdge, EdgeWriter, in_batches};
+use crate::relation::declared::ensured;
 use crate::{BulkProgress, Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
@@ -104,9 +105,8 @@ impl<S: RecordStore> ManyToMany<S> {
         &self,
         edges: impl IntoIterator<Item = (A, B)>,
     ) -> Result<u64> {
-        self.ensure_declared()?;
         let edges: Vec<BulkEdge<'k>> = edges.into_iter().map(without_attributes).collect();
-        match self.named(self.writer()?.write_together(&edges))? {
+        let write = || match self.named(self.writer()?.write_together(&edges))? {
             Some(new) => Ok(new),
             None => self.store.atomically(|store| {
                 edges.iter().try_fold(0, |new, edge| {
@@ -114,7 +114,8 @@ impl<S: RecordStore> ManyToMany<S> {
                     Ok(new + u64::from(ends.add(store)?))
                 })
             }),
-        }
+        };
+        ensured(|| self.ensure_declared(), write)
     }
 
     fn link_batches<'k>(
@@ -126,8 +127,8 @@ impl<S: RecordStore> ManyToMany<S> {
             self.link_value(&edge.source, &edge.target, edge.attributes.clone())
         };
         let write = |edges: &[BulkEdge<'k>]| {
-            self.ensure_declared()?;
-            self.named(self.writer()?.write(edges, link))
+            let write = || self.named(self.writer()?.write(edges, link));
+            ensured(|| self.ensure_declared(), write)
         };
         in_batches(edges, write, observe)
     }

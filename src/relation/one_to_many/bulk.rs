@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::OneToMany;
 use crate::record::to_bins;
 use crate::relation::bulk::{ListedRecord, in_batches};
+use crate::relation::declared::ensured;
 use crate::{BulkProgress, IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
@@ -53,11 +54,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         });
         let write = |batch: &[ListedRecord<'k>]| {
             if is_listed {
-                self.ensure_declared()?;
-                batch
-                    .iter()
-                    .try_for_each(|child| self.check_bins(&child.bins))?;
-                return self.named(place, self.children(place).listed().put_all(batch));
+                let write = || {
+                    batch
+                        .iter()
+                        .try_for_each(|child| self.check_bins(&child.bins))?;
+                    self.named(place, self.children(place).listed().put_all(batch))
+                };
+                return ensured(|| self.ensure_declared(), write);
             }
             for child in batch {
                 self.put_bins(&child.owner, &child.key, &child.bins)?;

@@ -4,6 +4,7 @@
 use super::Layout;
 use super::OneToMany;
 use crate::operations;
+use crate::relation::declared::ensured;
 use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, read_one};
 use crate::relation::one_to_many::place::ChildPlace;
 use crate::relation::side::check_exists;
@@ -59,11 +60,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 "children do not name their parents: declare it by OneToMany::with_parent_bin, or keep them by reference",
             );
         };
-        self.ensure_declared()?;
         let (child, parent) = (&child.into(), &parent.into());
-        let moved =
-            (self.store).atomically(|store| within(place, store).set_parent(bin, child, parent));
-        self.named(place, moved)
+        let set = || {
+            let moved = (self.store)
+                .atomically(|store| within(place, store).set_parent(bin, child, parent));
+            self.named(place, moved)
+        };
+        ensured(|| self.ensure_declared(), set)
     }
 }
 
