@@ -22,8 +22,6 @@ use crate::{
 
 /// The bin of a view record with the digests of all records that it is made of.
 const SOURCES: &str = "sources";
-/// How many records are looked at between two pages of a query.
-const PAGE: usize = 512;
 
 /// A *view*: for each record of a set a record of another set, which has some of its bins and
 /// fields of the records that it refers to. Lists with names of users in them, say, are read and
@@ -245,57 +243,73 @@ impl Joined {
 
     /// Derives the view record of a key anew. Returns whether it was written.
     fn refresh(&self, key: &Key<'_>) -> Result<bool> {
-        let refresh = |transaction: &Transaction<'_>| -> Result<Result<bool>> {
-            let view = transaction.set(&self.view)?;
-            let shown = view.get(key)?;
-            let found = transaction.set(&self.set)?.get(key)?;
-            // A companion of a sharded collection is no item.
-            let is_item = |record: &Record| record.get(SHARD_OF).is_none();
-            let Some(record) = found.filter(is_item) else {
-                return view.delete(key).map(Ok);
-            };
-            let mut sources = BTreeSet::from([self.digest(&self.set, key)]);
-            let made = self.bins_of(transaction, &record, &mut sources);
-            let written = made.and_then(|bins| {
-                if let Some(shown) = &shown
-                    && shown.view().to_bins()? == bins
-                {
-                    return Ok(false);
-                }
-                view.put_with(&replacing().expiration(Expiration::Never), key, bins)?;
-                Ok(true)
-            });
-            match written {
-                Err(error) if is_of_record(&error) => {
-                    self.follow(&view, key, shown, &sources)?;
-                    Ok(Err(error))
-                }
-                written => written.map(Ok),
+        let namespace = &self.namespace;
+        let derived = namespace.transaction(|transaction| self.derive(transaction, key));
+        if derived.as_ref().is_err_and(is_of_record) {
+            // In a transaction of its own: the other may have been refused at its commit.
+            let followed = namespace.transaction(|transaction| self.follow(transaction, key));
+            if let Err(error) = followed
+                && !is_of_record(&error)
+            {
+                return Err(error);
             }
+        }
+        derived
+    }
+
+    fn derive(&self, transaction: &Transaction<'_>, key: &Key<'_>) -> Result<bool> {
+        let view = transaction.set(&self.view)?;
+        let shown = shown_in(&view, key)?;
+        let Some(record) = self.item(transaction, key)? else {
+            return view.delete(key);
         };
-        self.namespace.transaction(refresh)?
+        let mut sources = self.sources_of_item(key);
+        let bins = self.bins_of(transaction, &record, &mut sources)?;
+        if let Some(shown) = &shown
+            && shown.view().to_bins().is_ok_and(|shown| shown == bins)
+        {
+            return Ok(false);
+        }
+        view.put_with(&replacing().expiration(Expiration::Never), key, bins)?;
+        Ok(true)
     }
 
     /// Has the view record of an item that cannot be shown stay as it is, until one of the sources
     /// changes that it refers to now; of a new item it has these sources alone.
-    fn follow(
-        &self,
-        view: &TransactionSet<'_>,
-        key: &Key<'_>,
-        shown: Option<Record>,
-        sources: &BTreeSet<Digest>,
-    ) -> Result<()> {
+    fn follow(&self, transaction: &Transaction<'_>, key: &Key<'_>) -> Result<()> {
+        let view = transaction.set(&self.view)?;
+        let Some(record) = self.item(transaction, key)? else {
+            return Ok(());
+        };
+        let mut sources = self.sources_of_item(key);
+        if let Err(error) = self.bins_of(transaction, &record, &mut sources)
+            && !is_of_record(&error)
+        {
+            return Err(error);
+        }
         let all = Value::List(sources.iter().map(blob_of).collect::<Vec<_>>().into());
-        // The item is a source by itself.
-        let is_followed = match shown {
-            Some(shown) => shown.get(SOURCES).as_ref() == Some(&all),
-            None => sources.len() <= 1,
+        let (is_followed, policy) = match shown_in(&view, key)? {
+            Some(shown) => {
+                let is_followed = shown.get(SOURCES).as_ref() == Some(&all);
+                (is_followed, WritePolicy::default())
+            }
+            // The item is a source by itself.
+            None => (sources.len() <= 1, replacing()),
         };
         if !is_followed {
-            let kept = WritePolicy::default().expiration(Expiration::Never);
-            view.put_with(&kept, key, [(SOURCES, all)])?;
+            view.put_with(&policy.expiration(Expiration::Never), key, [(SOURCES, all)])?;
         }
         Ok(())
+    }
+
+    /// The record that a view record is of. A companion of a sharded collection is none.
+    fn item(&self, transaction: &Transaction<'_>, key: &Key<'_>) -> Result<Option<Record>> {
+        let found = transaction.set(&self.set)?.get(key)?;
+        Ok(found.filter(|record| record.get(SHARD_OF).is_none()))
+    }
+
+    fn sources_of_item(&self, key: &Key<'_>) -> BTreeSet<Digest> {
+        BTreeSet::from([self.digest(&self.set, key)])
     }
 
     fn bins_of(
@@ -348,18 +362,6 @@ impl Joined {
         self.namespace.key_hash().digest(set, key)
     }
 
-    /// Derives these view records anew.
-    fn refresh_all(
-        &self,
-        keys: impl IntoIterator<Item = Key<'static>>,
-        state: &UpdateState,
-    ) -> Result<()> {
-        for key in keys {
-            state.note_record(&key, self.refresh(&key))?;
-        }
-        Ok(())
-    }
-
     /// Derives the view records anew that a query finds, but for the ones that were derived since
     /// the changes in hand were made.
     fn refresh_found(
@@ -368,24 +370,20 @@ impl Joined {
         done: &BTreeSet<Key<'static>>,
         state: &UpdateState,
     ) -> Result<()> {
-        let mut query = query.clone().limit(PAGE);
-        loop {
-            let page = query.keys()?;
-            let next = page.cursor().cloned();
-            let mut keys = Vec::with_capacity(page.len());
-            for found in page {
-                match found?.key {
-                    Some(key) if done.contains(&key) => {}
-                    Some(key) => keys.push(key),
-                    None => state.note_keyless(),
-                }
+        state.each_found(query, |key| {
+            if done.contains(key) {
+                return Ok(());
             }
-            self.refresh_all(keys, state)?;
-            match next {
-                Some(next) => query = query.after(&next),
-                None => return Ok(()),
-            }
-        }
+            state.note_record(key, self.refresh(key))
+        })
+    }
+}
+
+/// The view record of a key. A damaged one is made anew, as one that is missing.
+fn shown_in(view: &TransactionSet<'_>, key: &Key<'_>) -> Result<Option<Record>> {
+    match view.get(key) {
+        Err(error) if error.is_damage() => Ok(None),
+        shown => shown,
     }
 }
 
@@ -424,7 +422,9 @@ impl Derived for Joined {
                 }
             }
         }
-        self.refresh_all(written.iter().cloned(), state)?;
+        for key in &written {
+            state.note_record(key, self.refresh(key))?;
+        }
         let (view, index) = (self.view()?, self.index());
         self.namespace.check_index(&self.view, &index)?;
         // Each item is a source of its own view record. Its sources were read after all of these

@@ -17,6 +17,7 @@ use super::within::within;
 use crate::Error;
 use crate::changes::{Change, ChangeKind};
 use crate::engine::declaration::RelationDeclaration;
+use crate::expressions::bin_exists;
 use crate::{IndexedRecordSet, Key, Lsn, Namespace, RecordStore, Result};
 use copied_fields::{CopiedFields, CopyOutcome};
 use field_path::FieldPath;
@@ -192,42 +193,29 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     ) -> Result<PropagateReport> {
         self.copies.check()?;
         let mut report = PropagateReport::default();
-        self.each_referring(&key.into(), &mut |record, to| {
-            let outcome = self.refresh(record, to);
-            match outcome {
-                Ok(CopyOutcome::Written) => report.written += 1,
-                Ok(CopyOutcome::Unchanged) => report.unchanged += 1,
-                Ok(CopyOutcome::PassedOver) => report.passed_over += 1,
-                Err(error) => {
-                    keep_failure(&mut report.failures, record, error)?;
-                    report.failed += 1;
-                }
-            }
-            Ok(observe(report.progress()))
-        })
-        .map(|complete| report.complete = complete)?;
-        Ok(report)
-    }
-
-    /// Calls `each` with the key of every record that refers to this one. Returns false if it broke
-    /// off.
-    fn each_referring(
-        &self,
-        to: &Key<'_>,
-        each: &mut dyn FnMut(&Key<'_>, &Key<'_>) -> Result<ControlFlow<()>>,
-    ) -> Result<bool> {
+        let to = &key.into();
         let records = self.store.records(&self.copies.to)?;
         let (index, equal) = (self.copies.index(), element_of(to));
         let checked = check_index(&self.store, &self.copies.to, &index);
         self.copies.named(checked)?;
         for page in pages_of_index(&records, index.name(), &equal, PAGE) {
             for record in &self.copies.named(page)? {
-                if each(record, to)?.is_break() {
-                    return Ok(false);
+                match self.refresh(record, to) {
+                    Ok(CopyOutcome::Written) => report.written += 1,
+                    Ok(CopyOutcome::Unchanged) => report.unchanged += 1,
+                    Ok(CopyOutcome::PassedOver) => report.passed_over += 1,
+                    Err(error) => {
+                        keep_failure(&mut report.failures, Some(record), error)?;
+                        report.failed += 1;
+                    }
+                }
+                if observe(report.progress()).is_break() {
+                    return Ok(report);
                 }
             }
         }
-        Ok(true)
+        report.complete = true;
+        Ok(report)
     }
 
     fn refresh(&self, record: &Key<'_>, to: &Key<'_>) -> Result<CopyOutcome> {
@@ -332,23 +320,31 @@ impl Propagate<Namespace> {
             Err(_) => Ok(()),
         }
     }
+
+    /// Makes the copies in a record equal to the fields of the record that it refers to now. `None`:
+    /// it refers to none.
+    fn refresh_alone(&self, record: &Key<'_>) -> Result<Option<bool>> {
+        let known = within(&self.copies, &self.store).read_copies(record)?;
+        let reference = known.map(|known| self.copies.reference.value_in(&known));
+        let Some(reference) = reference.transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let refreshed = self.refresh(record, &key_of(reference)?)?;
+        Ok(Some(refreshed.is_written()))
+    }
 }
 
 impl Derived for Propagate<Namespace> {
     fn build(&self, state: &UpdateState) -> Result<()> {
-        for record in self.copies.named(self.referring())? {
-            let known = within(&self.copies, &self.store).read_copies(&record)?;
-            let reference = known.map(|known| self.copies.reference.value_in(&known));
-            let refreshed = match reference.transpose() {
-                Ok(None | Some(None)) => continue,
-                Ok(Some(Some(reference))) => {
-                    key_of(reference).and_then(|to| self.refresh(&record, &to))
-                }
-                Err(error) => Err(error),
-            };
-            state.note_record(&record, refreshed.map(CopyOutcome::is_written))?;
-        }
-        Ok(())
+        let records = self.store.set(&self.copies.to)?;
+        let referring = records.filtered(bin_exists(&self.copies.reference.bin))?;
+        let found = state.each_found(&referring.query_all(), |record| {
+            match self.refresh_alone(record).transpose() {
+                Some(refreshed) => state.note_record(record, refreshed),
+                None => Ok(()),
+            }
+        });
+        self.copies.named(found)
     }
 
     fn apply(&self, changes: &[Change], state: &UpdateState) -> Result<()> {
@@ -361,12 +357,14 @@ impl Derived for Propagate<Namespace> {
                 (None, _) => {}
             }
         }
-        for key in changed {
-            self.each_referring(&key, &mut |record, to| {
+        let (records, index) = (self.store.set(&self.copies.to)?, self.copies.index());
+        for to in &changed {
+            let query = self.copies.named(records.query(&index))?.eq(element_of(to));
+            let found = state.each_found(&query, |record| {
                 let refreshed = self.refresh(record, to);
-                state.note_record(record, refreshed.map(CopyOutcome::is_written))?;
-                Ok(ControlFlow::Continue(()))
-            })?;
+                state.note_record(record, refreshed.map(CopyOutcome::is_written))
+            });
+            self.copies.named(found)?;
         }
         Ok(())
     }

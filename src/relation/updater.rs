@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::changes::{Change, ChangeBatch, ChangeOptions, Consumer, Start};
 use crate::engine::declaration::RelationDeclaration;
+use crate::query::Query;
 use crate::{Error, Key, Lsn, Namespace, Result};
 
 #[cfg(test)]
@@ -21,6 +22,8 @@ const CHANGES_AT_ONCE: usize = 512;
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How many failures are kept one by one.
 const FAILURES_KEPT: usize = 1_000;
+/// How many records are looked at between two pages of a query.
+const PAGE: usize = 512;
 /// The first pause after a refusal that may pass, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
@@ -65,8 +68,8 @@ pub struct UpdateProgress {
 /// of a new item in a view has no bin but `sources` until the item can be shown.
 #[derive(Debug)]
 pub struct UpdateFailure {
-    /// The key of the record.
-    pub key: Key<'static>,
+    /// The key of the record; `None` of a damaged one whose key cannot be read.
+    pub key: Option<Key<'static>>,
     /// Why the record could not be updated.
     pub error: Error,
 }
@@ -96,15 +99,47 @@ impl UpdateState {
     /// # Errors
     /// An error that may pass, or concerns all records.
     pub(super) fn note_record(&self, key: &Key<'_>, updated: Result<bool>) -> Result<()> {
-        let UpdaterInner {
-            progress, failures, ..
-        } = &mut *self.inner.lock();
         match updated {
-            Ok(true) => progress.written += 1,
-            Ok(false) => progress.unchanged += 1,
-            Err(error) => keep_failure(failures, key, error).map(|()| progress.failed += 1)?,
+            Ok(true) => self.inner.lock().progress.written += 1,
+            Ok(false) => self.inner.lock().progress.unchanged += 1,
+            Err(error) => self.note_failure(Some(key), error)?,
         }
         Ok(())
+    }
+
+    fn note_failure(&self, key: Option<&Key<'_>>, error: Error) -> Result<()> {
+        let inner = &mut *self.inner.lock();
+        keep_failure(&mut inner.failures, key, error)?;
+        inner.progress.failed += 1;
+        Ok(())
+    }
+
+    /// Shows the keys of the records that a query finds. Damaged records, and ones without a stored
+    /// key, are noted and passed over.
+    ///
+    /// # Errors
+    /// As for [`UpdateState::note_record`]; the errors of the query, and of `each`.
+    pub(super) fn each_found(
+        &self,
+        query: &Query,
+        mut each: impl FnMut(&Key<'static>) -> Result<()>,
+    ) -> Result<()> {
+        let mut query = query.clone().limit(PAGE);
+        loop {
+            let page = query.keys()?;
+            let next = page.cursor().cloned();
+            for found in page {
+                match found.map(|found| found.key) {
+                    Ok(Some(key)) => each(&key)?,
+                    Ok(None) => self.note_keyless(),
+                    Err(error) => self.note_failure(None, error)?,
+                }
+            }
+            match next {
+                Some(next) => query = query.after(&next),
+                None => return Ok(()),
+            }
+        }
     }
 
     pub(super) fn note_keyless(&self) {
@@ -444,14 +479,14 @@ impl Drop for RunningUpdater {
 /// it is returned.
 pub(super) fn keep_failure(
     failures: &mut Vec<UpdateFailure>,
-    key: &Key<'_>,
+    key: Option<&Key<'_>>,
     error: Error,
 ) -> Result<()> {
     if !is_of_record(&error) {
         return Err(error);
     }
     if failures.len() < FAILURES_KEPT {
-        let key = key.clone().into_owned();
+        let key = key.map(|key| key.clone().into_owned());
         failures.push(UpdateFailure { key, error });
     }
     Ok(())
@@ -465,7 +500,7 @@ pub(super) fn is_of_record(error: &Error) -> bool {
 /// Whether an error concerns more than the record on which it came up.
 const fn ends_all(error: &Error) -> bool {
     match error {
-        Error::Storage(_) | Error::StopWrites { .. } => true,
+        Error::Storage(_) | Error::StopWrites { .. } | Error::IndexMemory { .. } => true,
         Error::Relation { source, .. } => ends_all(source),
         _ => false,
     }

@@ -4,6 +4,7 @@
 
 mod bulk;
 mod cascades;
+mod damaged;
 mod declared;
 mod graph;
 mod graph_maps;

@@ -92,7 +92,7 @@ fn a_record_that_cannot_be_written_is_told_and_the_others_are() {
     rename(&store, "u1", &"x".repeat(400_000));
     let report = assignees.propagate("u1", go_on).unwrap();
     assert_eq!((report.written, report.failed), (2, 1));
-    assert_eq!(report.failures[0].key, 1.into());
+    assert_eq!(report.failures[0].key, Some(1.into()));
     assert_eq!(report.failures[0].error.result_code(), 13);
     let audit = assignees.verify(Repair::No, go_on).unwrap();
     let stale = RelationFault::Stale {
