@@ -114,6 +114,52 @@ fn memory_and_loops_outside_of_lua_are_bounded() {
 }
 
 #[test]
+fn records_and_bytes_that_functions_keep_count_for_their_memory() {
+    let (running, mut wire) = served(
+        "local kept, calls = {}, 0
+         function keeps(rec) kept[#kept + 1] = rec.b return #kept end
+         function counts(rec) calls = calls + 1 return calls end
+         function hoards(s) return s : map(function(rec) kept[#kept + 1] = rec return #kept end) end
+         function buffers(s) return s : map(function(rec) kept[#kept + 1] = rec.b return #kept end) end
+         function looks(s)
+           return s : map(function(rec) return rec.b[1] end) : reduce(function(a, b) return a + b end)
+         end
+         function shows(rec)
+           local one, other = bytes(), bytes()
+           bytes.set_byte(one, 16 << 20, 1) bytes.set_byte(other, 16 << 20, 1)
+           return #tostring(one)
+         end
+         function short(rec) local b = bytes() bytes.set_byte(b, 3, 255) return tostring(b) end",
+    );
+    let demo = running.store.set("demo").unwrap();
+    for key in 0..100 {
+        demo.put(key, [("b", vec![7_u8; 1_000_000])]).unwrap();
+    }
+    // A state that keeps more than 16 MiB between two calls is given up.
+    let mut most = |function: &str| {
+        let calls = (0..50).map(|_| wire.ask(&call(1, function, &[])).int("SUCCESS"));
+        calls.max()
+    };
+    assert!((8..=17).contains(&most("m.keeps").unwrap()));
+    // One whose calls have let go of their records is not.
+    assert_eq!(most("m.counts"), Some(50));
+    let stream = |function: &str| with_call(query(), function, &[]).field(33, &[1]);
+    for function in ["m.hoards", "m.buffers"] {
+        let (rows, code) = wire.ask_many(&stream(function));
+        let text =
+            String::from_utf8_lossy(&told(rows.last().unwrap(), "FAILURE").value).into_owned();
+        assert!(text.contains("bytes of memory"), "{function}: {text}");
+        assert_eq!(code, 1);
+    }
+    let (rows, code) = wire.ask_many(&stream("m.looks"));
+    assert_eq!((rows[0].int("SUCCESS"), code), (700, 0));
+    let text = failure(&wire.ask(&call(1, "m.shows", &[])));
+    assert!(text.contains("bytes of memory"), "{text}");
+    let answer = wire.ask(&call(1, "m.short", &[]));
+    assert_eq!(told(&answer, "SUCCESS").value, b"00 00 FF");
+}
+
+#[test]
 fn work_of_the_library_counts_for_the_time_of_a_call() {
     let (running, mut wire) = served(
         "function prepends(rec)

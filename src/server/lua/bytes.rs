@@ -4,16 +4,20 @@ use mlua::{
     AnyUserData, Function, Lua, LuaString, MetaMethod, Result, Table, UserData, UserDataMethods,
 };
 
-use super::limit::charge;
+use super::limit::{Held, hold, limit_of};
 use crate::value::ParticleType;
 
 /// The most bytes that a buffer grows to.
 const BYTES_MAX: usize = 16 << 20;
 
+/// How many bytes are shown as text in the time of an instruction.
+const BYTES_AN_INSTRUCTION: usize = 16;
+
 /// A buffer.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Bytes {
     pub(super) data: Vec<u8>,
+    held: Held,
     /// Room asked for: `set_size` answers by it.
     capacity: usize,
     /// The number of the [`ParticleType`].
@@ -21,12 +25,17 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    pub(super) fn new(data: Vec<u8>, kind: ParticleType) -> Self {
-        Self {
+    /// A buffer with a copy of bytes.
+    ///
+    /// # Errors
+    /// As for [`hold`].
+    pub(super) fn new(lua: &Lua, data: &[u8], kind: ParticleType) -> Result<Self> {
+        Ok(Self {
+            held: hold(lua, data.len())?,
             capacity: data.len(),
-            data,
+            data: data.to_vec(),
             kind: kind.number(),
-        }
+        })
     }
 
     /// The bytes from a position on, `None` unless all of them are there.
@@ -61,9 +70,19 @@ impl Bytes {
 impl UserData for Bytes {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_meta_method(MetaMethod::Len, |_, this, ()| Ok(this.data.len()));
-        methods.add_meta_method(MetaMethod::ToString, |_, this, ()| {
-            let shown: Vec<_> = this.data.iter().map(|byte| format!("{byte:02X}")).collect();
-            Ok(shown.join(" "))
+        methods.add_meta_method(MetaMethod::ToString, |lua, this, ()| {
+            let len = this.data.len();
+            let _held = hold(lua, 3 * len)?;
+            let instructions = (len / BYTES_AN_INSTRUCTION) as u64;
+            let spent = limit_of(lua)?.check(instructions);
+            spent.map_err(mlua::Error::runtime)?;
+            let mut shown = String::with_capacity(3 * len);
+            for (at, byte) in this.data.iter().enumerate() {
+                shown.extend((at > 0).then_some(' '));
+                let digits = [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16));
+                shown.extend(digits.iter().flatten().map(char::to_ascii_uppercase));
+            }
+            lua.create_string(shown)
         });
         methods.add_meta_method(MetaMethod::Index, |_, this, position: mlua::Value| {
             let byte = position.as_integer().and_then(|at| this.get(at, 1));
@@ -86,13 +105,10 @@ impl UserData for Bytes {
 pub(super) fn fill(lua: &Lua, host: &Table) -> Result<()> {
     let set = |name: &str, function: Result<Function>| host.raw_set(name, function?);
     let of = |lua: &Lua, (text, capacity): (LuaString, Option<i64>)| {
-        let data = text.as_bytes().to_vec();
-        charge(lua, data.len())?;
+        let mut bytes = Bytes::new(lua, &text.as_bytes(), ParticleType::Blob)?;
         let capacity = capacity.and_then(|bytes| usize::try_from(bytes).ok());
-        Ok(Bytes {
-            capacity: capacity.unwrap_or(data.len()).min(BYTES_MAX),
-            ..Bytes::new(data, ParticleType::Blob)
-        })
+        bytes.capacity = capacity.unwrap_or(bytes.capacity).min(BYTES_MAX);
+        Ok(bytes)
     };
     set("bytes_of", lua.create_function(of))?;
     let get = |lua: &Lua, (this, at, len): (AnyUserData, i64, i64)| {
@@ -124,7 +140,7 @@ fn edit<R>(lua: &Lua, this: &mut Bytes, edit: impl FnOnce(&mut Bytes) -> R) -> R
     let done = edit(this);
     let more = this.data.capacity().saturating_sub(before);
     if more > 0 {
-        charge(lua, more)?;
+        this.held.grow(lua, more)?;
     }
     Ok(done)
 }

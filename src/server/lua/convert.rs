@@ -22,7 +22,7 @@ pub(super) struct Objects {
 impl Objects {
     pub(super) fn to_lua(&self, lua: &Lua, value: &Value) -> Result<mlua::Value> {
         let bytes = |data: &[u8], kind| {
-            let bytes = lua.create_userdata(Bytes::new(data.to_vec(), kind))?;
+            let bytes = lua.create_userdata(Bytes::new(lua, data, kind)?)?;
             Ok(mlua::Value::UserData(bytes))
         };
         let array = |values: &mut dyn Iterator<Item = &Value>| -> Result<Table> {

@@ -26,6 +26,8 @@ pub(super) struct Limit {
     call_bytes: AtomicUsize,
     /// The same of all calls of the state.
     taken_bytes: AtomicUsize,
+    /// Memory outside of Lua that values of the state hold now.
+    held_bytes: AtomicUsize,
     /// Why the call is over.
     over: Mutex<Option<String>>,
     /// Milliseconds since 2010, as the namespace's clock had them when the call began.
@@ -77,19 +79,61 @@ impl Limit {
         }
     }
 
+    /// Counts memory outside of Lua until what is returned is dropped, and looks at the clock.
+    fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, String> {
+        self.check_time()?;
+        let before = self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let held = Held {
+            limit: Arc::clone(self),
+            bytes,
+        };
+        if before.saturating_add(bytes) > MEMORY_BYTES_MAX {
+            self.end(too_large())?;
+        }
+        Ok(held)
+    }
+
     fn end(&self, why: String) -> Result<(), String> {
         *self.over.lock() = Some(why.clone());
         Err(why)
     }
 
-    /// Memory outside of Lua that all calls of the state have taken, given back or not.
-    pub(super) fn taken_bytes(&self) -> usize {
-        self.taken_bytes.load(Ordering::Relaxed)
+    /// Memory outside of Lua: what values of the state hold, and what all of its calls have taken,
+    /// given back or not.
+    pub(super) fn outside_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Relaxed) + self.taken_bytes.load(Ordering::Relaxed)
     }
 
     /// Why the call is over.
     pub(super) fn over(&self) -> Option<String> {
         self.over.lock().clone()
+    }
+}
+
+/// Memory outside of Lua that a value of Lua holds: counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Held {
+    limit: Arc<Limit>,
+    bytes: usize,
+}
+
+impl Held {
+    /// Counts more memory.
+    ///
+    /// # Errors
+    /// As for [`hold`].
+    pub(super) fn grow(&mut self, lua: &Lua, more: usize) -> mlua::Result<()> {
+        let mut held = hold(lua, more)?;
+        self.bytes += std::mem::take(&mut held.bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.limit
+            .held_bytes
+            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -104,6 +148,20 @@ pub(super) fn too_large() -> String {
 /// The text for the client, beyond [`MEMORY_BYTES_MAX`] a call.
 pub(super) fn charge(lua: &Lua, bytes: usize) -> mlua::Result<()> {
     limit_of(lua)?.charge(bytes).map_err(mlua::Error::runtime)
+}
+
+/// Counts memory outside of Lua that one of its values is to hold. Lua does not see it: before it
+/// is too much, the values that are not used any more are dropped.
+///
+/// # Errors
+/// The text for the client, beyond [`MEMORY_BYTES_MAX`] a state.
+pub(super) fn hold(lua: &Lua, bytes: usize) -> mlua::Result<Held> {
+    let limit = Arc::clone(&*limit_of(lua)?);
+    let before = limit.held_bytes.load(Ordering::Relaxed);
+    if before.saturating_add(bytes) > MEMORY_BYTES_MAX {
+        lua.gc_collect()?;
+    }
+    limit.hold(bytes).map_err(mlua::Error::runtime)
 }
 
 /// The limits of a state.

@@ -8,21 +8,34 @@ use mlua::{
     AnyUserData, Function, HookTriggers, Lua, LuaOptions, MultiValue, Result, StdLib, Table,
     VmState,
 };
+use parking_lot::Mutex;
 
 use super::bytes::{self, Bytes};
 use super::convert::Objects;
-use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX, limit_of, too_large};
+use super::limit::{CHECK_EVERY, Held, Limit, MEMORY_BYTES_MAX, hold, limit_of, too_large};
 use super::pattern::search;
-use crate::Value;
 use crate::server::function_call::{FunctionCall, FunctionChange, FunctionResult, RecordInput};
 use crate::server::modules::Modules;
 use crate::value::{ParticleType, write_stored};
+use crate::{Bins, Value};
 
 /// The libraries of modules beside Lua's own.
 const PRELUDE: &str = include_str!("prelude.lua");
 
 /// A value that was copied out of Lua.
 struct Frozen(Value);
+
+/// The bins of a record as they are stored; `None` after the call for it.
+type StoredBins = Arc<Mutex<Option<(Bins, Held)>>>;
+
+/// Drops the stored bins at the end of a call.
+struct Ending(StoredBins);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.lock().take();
+    }
+}
 
 /// A state.
 pub(super) struct Vm {
@@ -90,7 +103,7 @@ impl Vm {
 
     /// The memory that the state has taken since it was made, at most.
     pub(super) fn used_bytes(&self) -> usize {
-        self.lua.used_memory() + self.limit.taken_bytes()
+        self.lua.used_memory() + self.limit.outside_bytes()
     }
 
     /// Calls a function for a record.
@@ -105,7 +118,9 @@ impl Vm {
     ) -> FunctionResult {
         let existed = record.metadata.is_some();
         self.limited(ends, Some(record.now_ms), || {
-            let facts = self.facts(record)?;
+            let (facts, stored) = self.facts(record)?;
+            // The object may stay in the state: what it has not loaded goes with the call.
+            let _stored = Ending(stored);
             let object: mlua::Value = self.function("new_record")?.call(&facts)?;
             let arguments = self.arguments(call, Some(object))?;
             let result: mlua::Value = self.function("call")?.call(arguments)?;
@@ -146,7 +161,7 @@ impl Vm {
             let Some(record) = record else {
                 return self.values(finish.call(())?);
             };
-            let facts = self.facts(record)?;
+            let (facts, _) = self.facts(record)?;
             let object: mlua::Value = self.function("new_record")?.call(facts)?;
             self.values(push.call(object)?)
         })
@@ -187,8 +202,8 @@ impl Vm {
         front.map(Ok).chain(arguments).collect()
     }
 
-    /// The contents of a new record object.
-    fn facts(&self, record: RecordInput) -> Result<Table> {
+    /// The contents of a new record object, and the stored bins that it loads from.
+    fn facts(&self, record: RecordInput) -> Result<(Table, StoredBins)> {
         let RecordInput {
             bins,
             metadata,
@@ -212,17 +227,21 @@ impl Vm {
         facts.raw_set("setname", set)?;
         facts.raw_set(
             "digest",
-            Bytes::new(digest.as_bytes().to_vec(), ParticleType::Blob),
+            Bytes::new(lua, digest.as_bytes(), ParticleType::Blob)?,
         )?;
         let key = key.map(|key| self.objects.to_lua(lua, &key)).transpose()?;
         facts.raw_set("key", key)?;
         let objects = self.objects.clone();
+        let held = hold(lua, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        let stored: StoredBins = Arc::new(Mutex::new(Some((bins, held))));
+        let loaded = Arc::clone(&stored);
         let load = lua.create_function(move |lua, name: String| {
-            let bin = bins.get(&name);
+            let loaded = loaded.lock();
+            let bin = loaded.as_ref().and_then(|(bins, _)| bins.get(&name));
             bin.map(|bin| objects.to_lua(lua, bin)).transpose()
         })?;
         facts.raw_set("load", load)?;
-        Ok(facts)
+        Ok((facts, stored))
     }
 }
 
