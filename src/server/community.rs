@@ -144,15 +144,17 @@ impl CommunityEdition {
                 bins: record.view()?.as_bytes().to_vec(),
             };
             rmp_serde::to_vec(&version).map_err(|error| Error::parameter(error.to_string()))
-        })?;
-        let before = before.transpose()?;
+        });
+        let before = match before.and_then(Option::transpose) {
+            // It may be deleted and replaced, and then there is nothing to come back.
+            Err(error) if error.is_damage() => None,
+            before => before?,
+        };
         let answer = write()?;
         if let (Some(before), 0) = (before, answer.generation) {
-            let len = u32::try_from(before.len()).unwrap_or(u32::MAX);
-            let entry = [&len.to_le_bytes()[..], &before].concat();
-            file.write_all(&entry).map_err(|error| {
-                Error::parameter(format!("cannot keep what was deleted: {error}"))
-            })?;
+            append(&mut file, &before).unwrap_or_else(|error| {
+                tracing::error!("record {digest} was deleted and cannot come back: {error}");
+            });
         }
         Ok(answer)
     }
@@ -182,6 +184,17 @@ impl CommunityEdition {
             _ => Ok(()),
         }
     }
+}
+
+/// Appends a version whole, or nothing of it: what comes behind it must be found.
+fn append(file: &mut File, version: &[u8]) -> std::io::Result<()> {
+    let before = file.metadata()?.len();
+    let len = u32::try_from(version.len()).unwrap_or(u32::MAX);
+    let entry = [&len.to_le_bytes()[..], version].concat();
+    file.write_all(&entry).or_else(|error| {
+        file.set_len(before)?;
+        Err(error)
+    })
 }
 
 /// Returns the versions in the file, the last of which may be cut short by the end of the process.

@@ -102,6 +102,47 @@ fn deleted_records_are_back_after_a_restart() {
 }
 
 #[test]
+fn damaged_records_can_be_deleted_and_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = serve_dir(dir.path());
+    let mut wire = Wire::to(running.handle.addr());
+    let text = b"a text of damaged records alone";
+    for key in 1..4 {
+        let put = Message::about(0, WRITE, 0, key).op(2, 3, "t", text);
+        assert_eq!(wire.ask(&put).code, 0);
+    }
+    assert_eq!(wire.ask(&Message::put(4, "i", 4)).code, 0);
+    stop(running, wire);
+    let device = dir.path().join("test/device-0");
+    let mut bytes = std::fs::read(&device).unwrap();
+    let places = bytes.windows(text.len()).enumerate();
+    let places = places.filter(|(_, window)| window == text);
+    let places: Vec<usize> = places.map(|(at, _)| at).collect();
+    places.iter().for_each(|at| bytes[*at] ^= 0xff);
+    std::fs::write(&device, bytes).unwrap();
+
+    let running = serve_dir(dir.path());
+    let mut wire = Wire::to(running.handle.addr());
+    for key in 1..4 {
+        assert_eq!(wire.ask(&Message::get(key)).code, 1);
+    }
+    assert_eq!(wire.ask(&delete(1)).code, 0);
+    let replace = Message::about(0, WRITE, CREATE_OR_REPLACE, 2).op(2, 1, "i", &[2]);
+    assert_eq!(wire.ask(&replace).code, 0);
+    // Other writes are refused, as elsewhere.
+    assert_eq!(wire.ask(&Message::put(3, "i", 3)).code, 1);
+    assert_eq!(wire.ask(&delete(4)).code, 0);
+    stop(running, wire);
+
+    let running = serve_dir(dir.path());
+    let mut wire = Wire::to(running.handle.addr());
+    assert_eq!(wire.ask(&Message::get(1)).code, 2);
+    for key in [2, 4] {
+        assert_eq!(wire.ask(&Message::get(key)).int("i"), key);
+    }
+}
+
+#[test]
 fn what_cannot_come_back_keeps_no_server_from_starting() {
     let dir = tempfile::tempdir().unwrap();
     let running = serve_dir(dir.path());
