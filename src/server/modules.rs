@@ -56,7 +56,8 @@ impl Modules {
             sets: sets?,
             ..Self::default()
         };
-        for set in &modules.sets {
+        // The text of the first namespace counts, where another refused to delete its own.
+        for set in modules.sets.iter().rev() {
             for found in set.query_all().iter() {
                 let record = found?.record;
                 let text = |bin| String::try_from(record.get(bin)?).ok();
@@ -92,13 +93,13 @@ impl Modules {
         if !self.has_room(file, content) {
             return Ok(false);
         }
-        if let Some((first, others)) = self.sets.split_first() {
+        if let Some(first) = self.sets.first() {
             store(first, file, content)?;
-            others
-                .iter()
-                .try_for_each(|set| set.delete(file).map(drop))?;
         }
+        // The text counts from here on: a later start prefers the first namespace.
         self.keep(file, content);
+        let mut others = self.sets.iter().skip(1);
+        others.try_for_each(|set| set.delete(file).map(drop))?;
         Ok(true)
     }
 
@@ -149,9 +150,9 @@ impl Modules {
     /// As for [`Set::delete`].
     pub(crate) fn remove(&self, file: &str) -> Result<()> {
         let _changing = self.changing.lock();
-        self.sets
-            .iter()
-            .try_for_each(|set| set.delete(file).map(drop))?;
+        // The text that counts is the last to go.
+        let mut sets = self.sets.iter().rev();
+        sets.try_for_each(|set| set.delete(file).map(drop))?;
         let mut known = self.known.write();
         known.remove(file);
         self.version.fetch_add(1, Ordering::Release);

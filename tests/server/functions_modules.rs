@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use spikelet::record::KeyHash;
 use spikelet::server::Server;
-use spikelet::{NamespaceConfig, Store};
+use spikelet::{NamespaceConfig, ShardedList, Store};
 
 use crate::functions::*;
 use crate::server_client::transaction::*;
@@ -45,6 +45,39 @@ fn modules_outlive_the_server_and_a_new_text_counts_at_once() {
         failure(&wire.ask(&call(1, "gone.f", &[]))),
         "module 'gone.lua' is not registered"
     );
+}
+
+#[test]
+fn the_stored_text_is_the_served_one_where_another_namespace_refuses_a_delete() {
+    let store = namespaces().open().unwrap();
+    let refuses = store.namespace("test").unwrap();
+    for file in ["put.lua", "gone.lua"] {
+        let list = ShardedList::new(&refuses, "<functions", file, "list").unwrap();
+        list.add(1).unwrap();
+        list.shards().activate(2).unwrap();
+    }
+    let restarted = || {
+        let handle = Server::builder(&store).start().unwrap();
+        let wire = Wire::to(handle.addr());
+        (handle, wire)
+    };
+    let results = |wire: &mut Wire| {
+        let answers = ["put.f", "gone.f"].map(|f| wire.ask(&call(1, f, &[])));
+        answers.map(|answer| (answer.code == 0).then(|| answer.int("SUCCESS")))
+    };
+    let (handle, mut wire) = restarted();
+    for result in 1..3 {
+        for file in ["put.lua", "gone.lua"] {
+            let text = format!("function f() return {result} end");
+            assert_ne!(register(&mut wire, file, &text), "ok");
+        }
+    }
+    assert_ne!(wire.info("udf-remove:filename=gone.lua"), ["ok"]);
+    let before = results(&mut wire);
+    assert_eq!(before, [Some(2), Some(2)]);
+    handle.stop();
+    let (_handle, mut wire) = restarted();
+    assert_eq!(results(&mut wire), before);
 }
 
 #[test]
