@@ -169,7 +169,7 @@ impl Namespace {
     /// As for a declaration of an index.
     pub(crate) fn keep_access(&self, access: &impl serde::Serialize) -> Result<()> {
         self.core
-            .change_catalog(|catalog| catalog.set_access(access))
+            .change_catalog(|catalog| catalog.declare(|catalog| catalog.set_access(access)))
     }
 
     /// Milliseconds since 2010.

@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use spikelet_storage::CATALOG_BYTES_MAX;
 
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
 
 /// The version of the catalog; another one is refused.
 const VERSION: u32 = 2;
+/// Room that declarations leave for notes: names of sets with companions, and how far operations in
+/// the background have come.
+const NOTES_BYTES: usize = 8 << 10;
 
 /// Everything that is declared.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -96,6 +100,32 @@ pub(super) struct DeclaredSubscription {
 }
 
 impl Catalog {
+    /// Changes the declarations, and leaves room for what is noted about them later.
+    pub(super) fn declare<R>(&mut self, change: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let before = self.bytes_at_most()?;
+        let result = change(self)?;
+        let bytes = self.bytes_at_most()?;
+        // One that is smaller than before is a way out.
+        if bytes > before.max(CATALOG_BYTES_MAX - NOTES_BYTES) {
+            let refused = spikelet_storage::Error::BadOption {
+                option: "catalog",
+                value: format!("{bytes} bytes"),
+                rule: "at most 512 KiB, of which 8 KiB and 20 digits a share are for later notes",
+            };
+            return Err(refused.into());
+        }
+        Ok(result)
+    }
+
+    /// The length once the positions of subscriptions have all of their digits.
+    fn bytes_at_most(&self) -> Result<usize> {
+        let mut full = self.clone();
+        for subscription in &mut full.subscriptions {
+            subscription.acknowledged.fill(u64::MAX);
+        }
+        full.encode().map(|bytes| bytes.len())
+    }
+
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let current = Self {
             version: VERSION,

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock};
 
+use super::catalog::Catalog;
 use super::core::NamespaceCore;
 use super::declaration::{DECLARATION_SET, RelationDeclaration};
 use super::policy::{Expiration, ShardAccess, WritePolicy};
@@ -176,10 +177,11 @@ impl NamespaceCore {
         self.relations.any.store(true, Ordering::Release);
         // Before the record, too: an opening looks for declarations under these names alone.
         if !is_known(&self.catalog.lock().relations) {
-            self.change_catalog(|catalog| {
+            let declare = |catalog: &mut Catalog| {
                 catalog.relations.push(name);
                 Ok(())
-            })?;
+            };
+            self.change_catalog(|catalog| catalog.declare(declare))?;
         }
         Ok(true)
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::task::{Context, Poll, Waker};
 
-use spikelet::changes::{ChangeOptions, Start};
-use spikelet::{Error, NamespaceConfig, Store};
+use spikelet::changes::{ChangeOptions, Start, Subscription};
+use spikelet::expressions::{eq, string_bin, string_val};
+use spikelet::{Error, NamespaceConfig, ShardedList, Store};
 
 use crate::{NOW, keys, memory, published, put, subscribe};
 
@@ -142,4 +143,37 @@ fn a_consumer_learns_of_changes_that_were_not_kept_meanwhile() {
     consumer.seek(Start::Now).unwrap();
     put(&store, 3, 42);
     assert_eq!(keys(&consumer.next_batch(9, NOW).unwrap()), ["3"]);
+}
+
+#[test]
+fn the_largest_subscription_leaves_room_for_what_is_noted_later() {
+    let subscribe = |bytes: usize| -> Result<(Store, Subscription), Error> {
+        let (store, namespace) = memory();
+        let changes = namespace.changes();
+        changes.enable("users").unwrap();
+        let literal = string_val("x".repeat(bytes));
+        let options = published().filter(eq(string_bin("text"), literal));
+        let subscription = changes.subscribe("test", Start::Now, options)?;
+        Ok((store, subscription))
+    };
+    let (mut taken, mut refused) = (0, 512 << 10);
+    while refused - taken > 1 {
+        let middle = usize::midpoint(taken, refused);
+        match subscribe(middle) {
+            Ok(_) => taken = middle,
+            Err(_) => refused = middle,
+        }
+    }
+    let told = subscribe(refused).err().unwrap().to_string();
+    assert!(told.contains("512 KiB"), "{told}");
+    let (store, subscription) = subscribe(taken).unwrap();
+    // That the set has companions is noted beside it.
+    let votes = ShardedList::new(&store, "users", "alice", "votes").unwrap();
+    votes.add(1).unwrap();
+    votes.shards().activate(2).unwrap();
+    let mut consumer = subscription.consumer().unwrap();
+    consumer.seek(Start::Now).unwrap();
+    let changes = store.namespace("test").unwrap().changes();
+    assert!(changes.unsubscribe("test").unwrap());
+    changes.subscribe("test", Start::Now, published()).unwrap();
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use spikelet_storage::Lsn;
 
+use super::catalog::Catalog;
 use super::core::NamespaceCore;
 use crate::{Error, Result};
 
@@ -116,7 +117,7 @@ impl Changes {
         let position = self.core.position_at(start)?;
         // It refuses what it cannot show.
         ChangeStream::new(&self.core, position, options.clone(), 0)?;
-        let is_new = self.core.change_catalog(|catalog| {
+        let declare = |catalog: &mut Catalog| {
             // Another thread may have made it since.
             if subscription::declared(catalog, name).is_ok() {
                 return Ok(false);
@@ -130,7 +131,8 @@ impl Changes {
             let declared = subscription::declare((name, made), &options, position)?;
             catalog.subscriptions.push(declared);
             Ok(true)
-        })?;
+        };
+        let is_new = (self.core).change_catalog(|catalog| catalog.declare(declare))?;
         self.core.note_needed();
         let is_kept = position >= self.core.storage.changes_kept_after();
         match is_new {

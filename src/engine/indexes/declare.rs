@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::catalog::DeclaredIndex;
+use super::super::catalog::{Catalog, DeclaredIndex};
 use super::super::core::NamespaceCore;
 use super::INDEXES_MAX;
 use super::index::{Index, IndexState};
@@ -72,10 +72,11 @@ impl NamespaceCore {
             unbuilt: index.state() == IndexState::Building && !index.definition.of_records,
         });
         let declared = declared.collect();
-        self.change_catalog(|catalog| {
+        let declare = |catalog: &mut Catalog| {
             catalog.indexes = declared;
             Ok(())
-        })
+        };
+        self.change_catalog(|catalog| catalog.declare(declare))
     }
 
     /// Forgets the index of a name; with `set`, unless it is another set's.
