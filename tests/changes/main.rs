@@ -537,3 +537,21 @@ fn no_change_is_missing_or_invented_when_writers_and_consumer_are_killed() {
     }
     println!("{} changes over {rounds} kills", all + of_store);
 }
+
+#[test]
+fn a_consumer_of_few_changes_notes_its_position_on_the_way_through_many_others() {
+    let (store, namespace) = memory();
+    let subscription = subscribe(&namespace, published().set("users"));
+    namespace.changes().enable("others").unwrap();
+    let mut consumer = subscription.consumer().unwrap();
+    let others = store.set("others").unwrap();
+    for n in 0..40_000 {
+        others.put(n % 9, [("n", n)]).unwrap();
+    }
+    put(&store, "alice", 42);
+    let acknowledged = || namespace.changes().subscriptions().remove(0).acknowledged[0];
+    let before = acknowledged();
+    let batch = consumer.next_batch(9, NOW).unwrap();
+    assert_eq!(keys(&batch), ["\"alice\""]);
+    assert!((before..batch.position().lsn()).contains(&acknowledged()) && acknowledged() > before);
+}

@@ -19,6 +19,9 @@ use crate::{Error, Result, sync};
 /// The digest of changes without a record.
 const NO_DIGEST: [u8; Digest::LEN] = [0; Digest::LEN];
 
+/// How many log sequence numbers are passed over at most before a consumer can note where it is.
+const PASSED_OVER: u64 = 1 << 14;
+
 type Syncing = Pin<Box<dyn Future<Output = spikelet_storage::Result<()>> + Send>>;
 
 /// Changes as they come, from a position on. No changes are kept for it: a stream that is too slow
@@ -84,6 +87,19 @@ impl ChangeStream {
     /// returned.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
+        loop {
+            if let Some(batch) = self.next_until(most, until)? {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// As [`ChangeStream::next_batch`]. `None`: many changes were passed over, and more are there.
+    pub(super) fn next_until(
+        &mut self,
+        most: usize,
+        until: Option<Instant>,
+    ) -> Result<Option<ChangeBatch>> {
         let waker = sync::waker_of_this_thread();
         let mut context = Context::from_waker(&waker);
         loop {
@@ -94,10 +110,10 @@ impl ChangeStream {
             }
             match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => {
-                    return Ok(ChangeBatch {
+                    return Ok(Some(ChangeBatch {
                         changes: Vec::new(),
                         position: self.read_to(),
-                    });
+                    }));
                 }
                 _ if was_closed => return Err(self.closed()),
                 _ if self.core.storage.is_closed() => {}
@@ -120,9 +136,15 @@ impl ChangeStream {
         loop {
             let was_closed = self.core.storage.is_closed();
             match self.poll_open(most, context) {
+                Poll::Ready(Ok(Some(batch))) => return Poll::Ready(Ok(batch)),
+                Poll::Ready(Ok(None)) => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if was_closed => return Poll::Ready(Err(self.closed())),
                 Poll::Pending if self.core.storage.is_closed() => {}
-                polled => return polled,
+                Poll::Pending => return Poll::Pending,
             }
         }
     }
@@ -133,16 +155,24 @@ impl ChangeStream {
         spikelet_storage::Error::Closed { namespace }.into()
     }
 
-    /// Polls as long as changes may come.
-    fn poll_open(&mut self, most: usize, context: &mut Context<'_>) -> Poll<Result<ChangeBatch>> {
+    /// Polls as long as changes may come. `None`: as for [`ChangeStream::next_until`].
+    fn poll_open(
+        &mut self,
+        most: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<ChangeBatch>>> {
         let mut registered = None;
+        let begun = self.read_to().get();
         loop {
             let (batch, end) = self.read(most.max(1))?;
             if !batch.is_empty() {
-                return Poll::Ready(Ok(batch));
+                return Poll::Ready(Ok(Some(batch)));
             }
             if end == ReadEnd::Full {
-                continue;
+                if self.read_to().get() - begun < PASSED_OVER {
+                    continue;
+                }
+                return Poll::Ready(Ok(None));
             }
             // A change between the read before and now wakes no consumer.
             if registered != Some(end) {

@@ -160,8 +160,13 @@ impl Consumer {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Instant::now())
             });
-            let batch = self.stream.next_batch(most, left.min(NOTED_EVERY))?;
+            let noted = Instant::now().checked_add(left.min(NOTED_EVERY));
+            let batch = self.stream.next_until(most, noted)?;
             self.check_whole()?;
+            let Some(batch) = batch else {
+                self.note_passed_over()?;
+                continue;
+            };
             self.note(&batch)?;
             if !batch.is_empty() || left <= NOTED_EVERY {
                 return Ok(batch);

@@ -22,6 +22,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
+/// How many changes a read looks at: one that wants few of them must come to its end.
+const LOOKED_AT_MAX: usize = 1 << 14;
+
 /// When a reader is shown a change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Delivery {
@@ -46,7 +49,7 @@ pub struct ReadChanges {
 /// Why a read has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ReadEnd {
-    /// It has found as many changes as it was asked for.
+    /// It has found as many changes as it was asked for, or has looked at many.
     #[default]
     Full,
     /// There are no more that could be shown now.
@@ -228,7 +231,8 @@ impl ChangeReader {
             position: self.position,
             ..ReadChanges::default()
         };
-        while read.changes.len() < most {
+        let mut looked_at = 0;
+        while read.changes.len() < most && looked_at < LOOKED_AT_MAX {
             let is_found = match self.find_next(frame, read.position) {
                 // The next read has it.
                 Err(_) if read.position > self.position => break,
@@ -245,6 +249,7 @@ impl ChangeReader {
                 break;
             };
             read.position = Lsn(group.last);
+            looked_at += group.changes.len();
             let changes = group.into_changes();
             let wanted = changes.filter(|change| is_wanted(change.set_id, &change.digest));
             read.changes.extend(wanted);
