@@ -2,6 +2,7 @@
 //! with the namespace's limits, what of a record may be seen, scans.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -279,21 +280,25 @@ impl NamespaceCore {
                 "a truncation needs a time between 2010 and now; leave it out to remove everything",
             ));
         }
-        let takes_collections = match before_ms {
-            Some(before_ms) => self.check_collections(what, before_ms)?,
-            None => false,
+        let going = match before_ms {
+            Some(before_ms) => self.going_collections(what, before_ms)?,
+            None => Vec::new(),
         };
-        // Others may have written to them since, and wait from here on.
+        let has_removed = Cell::new(false);
         let remove = |what| {
-            let check = || match before_ms.filter(|_| takes_collections) {
-                Some(before_ms) => self.check_collections(what, before_ms).map(drop),
+            let check = || match before_ms {
+                // Others may have written to them since, and wait from here on.
+                Some(before_ms) => self.check_going(&going, before_ms),
                 None => Ok(()),
             };
-            self.storage.truncate_if(what, before_ms, check)
+            let removed = self.storage.truncate_if(what, before_ms, check)?;
+            has_removed.set(true);
+            Ok(removed)
         };
-        self.relations.begin_truncation();
+        let rules = self.relations.begin_truncation();
         let removed = self.remove_truncated(what, before_ms, remove);
         let is_refused = |error: &Error| match error {
+            Error::ShardRoot { .. } => !has_removed.get(),
             Error::Storage(error) => {
                 matches!(
                     **error,
@@ -307,7 +312,7 @@ impl NamespaceCore {
         if is_due {
             self.read_declarations();
         }
-        self.relations.end_truncation();
+        drop(rules);
         if is_due {
             // Entries of records that are gone do no harm meanwhile, since a query looks at the
             // record.

@@ -193,12 +193,11 @@ impl Namespace {
     /// stay.
     ///
     /// Where `before` takes a sharded collection, writes of the namespace wait while its records are
-    /// looked at once more: O(records of the sets that have any).
+    /// looked at once more.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a
-    /// time between the last updates of the records of one sharded collection, as they are when the
-    /// call begins. With `before`, a namespace without room for writes truncates its largest sets
+    /// time between the last updates of the records of one sharded collection. With `before`, a namespace without room for writes truncates its largest sets
     /// first, one by one, until the declarations of relations can be renewed: an error then, such as
     /// [`Error::StopWrites`], or the end of the process, comes after the records of these sets are
     /// gone. Repeat the call.

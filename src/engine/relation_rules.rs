@@ -68,17 +68,23 @@ impl RelationRules {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// Has every handle look at its declaration at each write, until [`Self::end_truncation`].
-    pub(super) fn begin_truncation(&self) {
+    /// Has every handle look at its declaration at each write, until the result is dropped.
+    pub(super) fn begin_truncation(&self) -> TruncatedRules<'_> {
         let mut truncations = self.truncations.lock();
         *truncations += 1;
         self.renumber(*truncations);
+        TruncatedRules(self)
     }
+}
 
-    pub(super) fn end_truncation(&self) {
-        let mut truncations = self.truncations.lock();
+/// A truncation that may take declarations, while it runs.
+pub(super) struct TruncatedRules<'a>(&'a RelationRules);
+
+impl Drop for TruncatedRules<'_> {
+    fn drop(&mut self) {
+        let mut truncations = self.0.truncations.lock();
         *truncations -= 1;
-        self.renumber(*truncations);
+        self.0.renumber(*truncations);
     }
 }
 

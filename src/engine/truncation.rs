@@ -13,20 +13,41 @@ use crate::{Error, Result};
 
 /// The effect of a truncation on the records of a collection.
 #[derive(Default)]
-struct TruncatedCollection {
+pub(super) struct TruncatedCollection {
     /// The set and key of its root; `None`: there is none, and they are leftovers.
     root: Option<(Box<str>, Box<str>)>,
-    goes: bool,
+    /// The records that go.
+    going: Vec<Digest>,
     stays: bool,
 }
 
+impl TruncatedCollection {
+    /// # Errors
+    /// [`Error::ShardRoot`]: a part of the collection stays.
+    fn torn(&self) -> Result<()> {
+        match &self.root {
+            Some((set, key)) => Err(Error::ShardRoot {
+                set: set.clone(),
+                key: key.clone(),
+                loses: ShardLoss::Part,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
 impl NamespaceCore {
-    /// Refuses to truncate a sharded collection in part, and returns whether one goes. Damaged
-    /// records do not count. O(records of the sets that have companions); memory for each root.
+    /// Returns the sharded collections that a truncation takes, and refuses one that takes a part
+    /// of one. Damaged records do not count. O(records of the sets that have companions); memory
+    /// for each of these records.
     ///
     /// # Errors
     /// [`Error::ShardRoot`] with the first such root that is found.
-    pub(super) fn check_collections(&self, what: Truncate, before_ms: u64) -> Result<bool> {
+    pub(super) fn going_collections(
+        &self,
+        what: Truncate,
+        before_ms: u64,
+    ) -> Result<Vec<TruncatedCollection>> {
         let is_wanted = |id| {
             let is_truncated = match what {
                 Truncate::Namespace => true,
@@ -46,17 +67,26 @@ impl NamespaceCore {
                 ControlFlow::<()>::Continue(())
             });
         }
-        let takes_any = collections.values().any(|found| found.goes);
-        let is_torn = |found: &TruncatedCollection| found.goes && found.stays;
-        let torn = collections.into_values().filter(is_torn);
-        match torn.filter_map(|found| found.root).next() {
-            Some((set, key)) => Err(Error::ShardRoot {
-                set,
-                key,
-                loses: ShardLoss::Part,
-            }),
-            None => Ok(takes_any),
-        }
+        let goes = |found: &TruncatedCollection| !found.going.is_empty();
+        let going: Vec<_> = collections.into_values().filter(goes).collect();
+        let mut torn = going.iter().filter(|found| found.stays);
+        torn.try_for_each(TruncatedCollection::torn)?;
+        Ok(going)
+    }
+
+    /// Refuses to take these collections if one has been written to since the look at them. Every
+    /// change of its records writes one of those that there were. O(records).
+    ///
+    /// # Errors
+    /// [`Error::ShardRoot`] with the first such root that is found.
+    pub(super) fn check_going(&self, going: &[TruncatedCollection], before_ms: u64) -> Result<()> {
+        let stays = |digest: &Digest| {
+            let written = |entry: EntryView<'_>| entry.last_update_ms() >= before_ms;
+            let read = self.storage.get(digest, written);
+            matches!(read, Ok(Some(true)))
+        };
+        let mut torn = going.iter().filter(|found| found.going.iter().any(stays));
+        torn.try_for_each(TruncatedCollection::torn)
     }
 
     /// Notes a root or companion at the digest of its root.
@@ -86,7 +116,7 @@ impl NamespaceCore {
             }
         };
         if entry.last_update_ms() < before_ms {
-            found.goes = true;
+            found.going.push(entry.digest());
         } else {
             found.stays = true;
         }
