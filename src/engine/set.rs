@@ -58,10 +58,12 @@ impl SetCore {
     pub(super) fn id(&self) -> Option<u16> {
         let known = self.id.load(Ordering::Relaxed);
         if known != UNKNOWN {
-            Some(known)
-        } else {
-            self.namespace.storage.set_id(&self.name)
+            return Some(known);
         }
+        let found = self.namespace.storage.set_id(&self.name)?;
+        // Sets are never removed, and the next look takes no lock.
+        self.id.store(found, Ordering::Relaxed);
+        Some(found)
     }
 }
 
@@ -455,12 +457,11 @@ impl Set {
     /// Records written after the call stay, at any time of the clock.
     ///
     /// Where `before` takes a sharded collection, writes of the namespace wait while its records are
-    /// looked at once more: O(records of the sets that have any).
+    /// looked at once more.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a
-    /// time between the last updates of the records of one sharded collection, as they are when the
-    /// call begins.
+    /// time between the last updates of the records of one sharded collection.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         if self.filter.is_some() {
             return Err(Error::parameter(
