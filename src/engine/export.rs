@@ -171,9 +171,12 @@ impl Namespace {
         }
         match merged_with {
             Some(old) => merge(old, saved.bins, body)?,
-            // What was derived in another store, or at another time, is not built here.
-            None if set == DECLARATION_SET => append_without(saved.bins, BUILT, body)?,
             None => body.extend_from_slice(saved.bins.as_bytes()),
+        }
+        if set == DECLARATION_SET {
+            // What was derived in another store, or at another time, is not built here.
+            let restored = std::mem::take(body);
+            append_without(RecordView::parse(&restored)?, BUILT, body)?;
         }
         if let Some(live) = &live
             && !policy.override_shards

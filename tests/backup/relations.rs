@@ -194,3 +194,23 @@ fn rows_of_a_view_that_the_store_keeps_are_as_their_items_after_a_restore() {
     list.updater().unwrap().catch_up().unwrap();
     assert_eq!(title(), Some("c".into()));
 }
+
+#[test]
+fn a_view_that_was_not_built_yet_is_built_behind_a_restore() {
+    let store = store();
+    let namespace = store.namespace("test").unwrap();
+    let list = Joined::new(&namespace, "list", "items").keep(["title"]);
+    let items = store.set("items").unwrap();
+    items.put(1, [("title", "a")]).unwrap();
+    items.put(2, [("title", "b")]).unwrap();
+    list.updater().unwrap().catch_up().unwrap();
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(&store, &path);
+    list.remove().unwrap();
+    // Declared anew, and not built when the saved declaration comes.
+    drop(list.updater().unwrap());
+    restore(&path, &store, options(|_| ())).unwrap();
+    list.updater().unwrap().catch_up().unwrap();
+    assert_eq!(list.view().unwrap().len(), 2);
+}
