@@ -161,7 +161,8 @@ impl NamespaceCore {
             None => {
                 let bins = RecordView::parse(version.payload).ok();
                 let Some(declaration) = bins.and_then(RelationDeclaration::of_bins) else {
-                    return Ok(false);
+                    // It may have been one, and made rules.
+                    return Ok(self.relations.any.load(Ordering::Acquire));
                 };
                 let name = declaration.name;
                 if self.key_hash.digest(DECLARATION_SET, &Key::from(&*name)) != *digest {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use spikelet::backup::{BackupOptions, Restore, RestoreOptions, save};
+use spikelet::policy::RecordExistsAction;
 use spikelet::record::KeyHash;
 use spikelet::relation::{ManyToMany, OnDelete, Repair, declared_relations};
 use spikelet::server::Server;
@@ -296,6 +297,11 @@ fn a_declaration_that_is_stored_without_its_key_holds_under_its_own_name_alone()
     let users = into.set("users").unwrap();
     let refused = users.put("a", bins! { "following" => "b" }).unwrap_err();
     assert!(matches!(refused, Error::OwnedBin { .. }), "{refused}");
+    let other = keyless.record_exists_action(RecordExistsAction::Replace);
+    relations
+        .put_with(&other, "follows", bins! { "x" => 1 })
+        .unwrap();
+    users.put("a", bins! { "following" => "b" }).unwrap();
 }
 
 /// Truncates a namespace while it says the time, once.
