@@ -140,6 +140,9 @@ fn a_consumer_learns_of_changes_that_were_not_kept_meanwhile() {
     for _ in 0..2 {
         assert!(lost(consumer.next_batch(9, NOW)));
     }
+    // Behind which the changes are still missing.
+    let refused = consumer.seek(Start::Beginning);
+    assert!(matches!(refused, Err(Error::ChangesLost { .. })));
     consumer.seek(Start::Now).unwrap();
     put(&store, 3, 42);
     assert_eq!(keys(&consumer.next_batch(9, NOW).unwrap()), ["3"]);

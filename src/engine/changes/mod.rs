@@ -242,14 +242,24 @@ impl NamespaceCore {
         self.storage.need_changes_after(&needs);
     }
 
-    /// Whether all changes of these sets behind a number are kept, or were.
-    fn has_kept(&self, sets: &[Box<str>], after: Lsn) -> bool {
+    /// Refuses a position behind which changes of one of these sets were not kept all the time.
+    ///
+    /// # Errors
+    /// [`Error::ChangesLost`] with the position behind which they were.
+    fn check_kept(&self, sets: &[Box<str>], after: Lsn) -> Result<()> {
         let fed = self.storage.fed_sets();
-        sets.iter().all(|set| {
+        let since = |set: &Box<str>| {
             let number = self.storage.set_id(set);
-            let mut fed = fed.iter();
-            fed.any(|(kept, since)| Some(*kept) == number && *since <= after)
-        })
+            let found = fed.iter().find(|(kept, _)| Some(*kept) == number);
+            found.map_or_else(|| self.storage.last_lsn(), |(_, since)| *since)
+        };
+        match sets.iter().map(since).max() {
+            Some(since) if since > after => Err(Error::ChangesLost {
+                position: after.get(),
+                kept_after: since.get(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Where a start is.

@@ -24,7 +24,8 @@ const NOTED_EVERY: Duration = Duration::from_secs(1);
 pub struct Subscription {
     pub(super) core: Arc<NamespaceCore>,
     pub(super) name: Box<str>,
-    /// Distinguishes it from others that had its name. Its sets kept their changes then.
+    /// The log sequence number before it was made, which distinguishes it from others that had its
+    /// name. The changes of its sets were kept then.
     pub(super) made: Lsn,
     pub(super) options: ChangeOptions,
 }
@@ -51,7 +52,7 @@ impl Subscription {
         let mut acknowledged = declared.acknowledged.iter();
         acknowledged.all(|at| {
             let after = self.made.max(Lsn::new(*at));
-            self.core.has_kept(&self.options.sets, after)
+            self.core.check_kept(&self.options.sets, after).is_ok()
         })
     }
 
@@ -230,6 +231,7 @@ impl Consumer {
         let options = self.stream.options.clone();
         // Before the position is stored: this refuses sets of which no changes are kept any more.
         let stream = ChangeStream::new(&core, position, options, self.holder.1)?;
+        core.check_kept(&self.stream.options.sets, self.made.max(position))?;
         self.acknowledge(position)?;
         self.stream = stream;
         self.shown = position;
@@ -264,13 +266,7 @@ impl Consumer {
     fn check_whole(&self) -> Result<()> {
         let core = &self.stream.core;
         self.check_holds(&core.consumed.lock())?;
-        if core.has_kept(&self.stream.options.sets, self.made.max(self.acknowledged)) {
-            return Ok(());
-        }
-        Err(Error::ChangesLost {
-            position: self.acknowledged.get(),
-            kept_after: core.storage.last_lsn().get(),
-        })
+        core.check_kept(&self.stream.options.sets, self.made.max(self.acknowledged))
     }
 
     /// Refuses to go on with a subscription that was removed.
