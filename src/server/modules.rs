@@ -1,9 +1,10 @@
 //! The modules of user-defined functions that clients have registered.
 //!
-//! They are stored in a set of a namespace, a record each, and read when the first server of the
-//! store starts.
+//! They are stored in a set of a namespace, a record each, and read when a server of the store
+//! starts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
@@ -38,37 +39,41 @@ pub(crate) struct Modules {
     known: RwLock<BTreeMap<String, Module>>,
     /// Counts the changes.
     version: AtomicU64,
-    /// Where they are stored: new ones in the first.
-    sets: Vec<Set>,
-    /// Held while a module is stored or deleted, so that memory and store keep the same text.
-    changing: Mutex<()>,
+    /// The namespaces in which they are stored: new ones in the first. Locked while a module is
+    /// stored or deleted, so that memory and store keep the same text.
+    sets: Mutex<Vec<(String, Set)>>,
 }
 
 impl Modules {
-    /// Reads the modules that are stored.
+    /// Returns the modules of a store. Reads those of the namespaces that no other server of it has
+    /// read.
     ///
     /// # Errors
     /// [`Error::Storage`](crate::Error::Storage) if one cannot be read.
-    pub(crate) fn open(store: &Store) -> Result<Self> {
-        let namespaces = store.namespaces().into_iter();
-        let sets: Result<Vec<Set>> = namespaces.map(|one| one.set(MODULE_SET)).collect();
-        let modules = Self {
-            sets: sets?,
-            ..Self::default()
-        };
-        // The text of the first namespace counts, where another refused to delete its own.
-        for set in modules.sets.iter().rev() {
+    pub(crate) fn open(store: &Store) -> Result<Arc<Self>> {
+        let modules = store.shared_by_servers(|| Ok(Self::default()))?;
+        let mut sets = modules.sets.lock();
+        for namespace in store.namespaces() {
+            if sets.iter().any(|(name, _)| name == namespace.name()) {
+                continue;
+            }
+            let set = namespace.set(MODULE_SET)?;
             for found in set.query_all().iter() {
                 let record = found?.record;
                 let text = |bin| String::try_from(record.get(bin)?).ok();
                 match (text(FILE_BIN), text(CONTENT_BIN)) {
+                    // The text of a namespace before counts, where this one refused to delete its
+                    // own.
+                    (Some(file), Some(_)) if modules.get(&file).is_some() => {}
                     (Some(file), Some(content)) => modules.keep(&file, &content),
                     _ => {
                         tracing::warn!(set = MODULE_SET, "a record is no module and is passed over")
                     }
                 }
             }
+            sets.push((namespace.name().to_owned(), set));
         }
+        drop(sets);
         Ok(modules)
     }
 
@@ -89,17 +94,17 @@ impl Modules {
     /// # Errors
     /// As for [`Set::put`].
     pub(crate) fn put(&self, file: &str, content: &str) -> Result<bool> {
-        let _changing = self.changing.lock();
+        let sets = self.sets.lock();
         if !self.has_room(file, content) {
             return Ok(false);
         }
-        if let Some(first) = self.sets.first() {
+        if let Some((_, first)) = sets.first() {
             store(first, file, content)?;
         }
         // The text counts from here on: a later start prefers the first namespace.
         self.keep(file, content);
-        let mut others = self.sets.iter().skip(1);
-        others.try_for_each(|set| set.delete(file).map(drop))?;
+        let mut others = sets.iter().skip(1);
+        others.try_for_each(|(_, set)| set.delete(file).map(drop))?;
         Ok(true)
     }
 
@@ -108,14 +113,14 @@ impl Modules {
     /// # Errors
     /// As for [`Set::put`].
     pub(crate) fn store_again(&self) -> Result<()> {
-        let _changing = self.changing.lock();
-        let Some(first) = self.sets.first() else {
+        let sets = self.sets.lock();
+        let Some((_, first)) = sets.first() else {
             return Ok(());
         };
         let known = self.known.read();
         for (file, module) in known.iter() {
-            let is_stored = |set: &Set| set.exists(file.as_str());
-            let mut stored = self.sets.iter().map(is_stored);
+            let is_stored = |(_, set): &(String, Set)| set.exists(file.as_str());
+            let mut stored = sets.iter().map(is_stored);
             if !stored.try_fold(false, |found, one| one.map(|one| found || one))? {
                 store(first, file, &module.content)?;
             }
@@ -149,10 +154,10 @@ impl Modules {
     /// # Errors
     /// As for [`Set::delete`].
     pub(crate) fn remove(&self, file: &str) -> Result<()> {
-        let _changing = self.changing.lock();
+        let sets = self.sets.lock();
         // The text that counts is the last to go.
-        let mut sets = self.sets.iter().rev();
-        sets.try_for_each(|set| set.delete(file).map(drop))?;
+        let mut last_first = sets.iter().rev();
+        last_first.try_for_each(|(_, set)| set.delete(file).map(drop))?;
         let mut known = self.known.write();
         known.remove(file);
         self.version.fetch_add(1, Ordering::Release);

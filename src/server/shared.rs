@@ -107,7 +107,7 @@ impl ServerShared {
         security: Option<Security>,
     ) -> Result<Self> {
         let store = &options.store;
-        let modules = store.shared_by_servers(|| Modules::open(store))?;
+        let modules = Modules::open(store)?;
         let functions = Arc::new(Functions::new(modules));
         let serve = |namespace: Namespace| {
             if namespace.key_hash() != KeyHash::Ripemd160 {

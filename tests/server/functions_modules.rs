@@ -214,3 +214,31 @@ fn servers_of_one_store_have_the_same_modules() {
     register(&mut wires[1], "a.lua", "function f() return 2 end");
     assert_eq!(wires[0].ask(&call(1, "a.f", &[])).int("SUCCESS"), 2);
 }
+
+#[test]
+fn a_later_server_has_the_modules_of_a_namespace_opened_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = |name: &str| {
+        let mut config = NamespaceConfig::new(name);
+        config.key_hash = KeyHash::Ripemd160;
+        config
+    };
+    let open = |name: &str| {
+        let builder = Store::builder().path(dir.path()).namespace(config(name));
+        builder.open().unwrap()
+    };
+    {
+        let store = open("test");
+        let handle = Server::builder(&store).start().unwrap();
+        let text = "function f() return 7 end";
+        register(&mut Wire::to(handle.addr()), "m.lua", text);
+    }
+    let store = open("other");
+    let first = Server::builder(&store).start().unwrap();
+    store.create_namespace(config("test")).unwrap();
+    let second = Server::builder(&store).start().unwrap();
+    for handle in [second, first] {
+        let listed = Wire::to(handle.addr()).info("udf-list\n").remove(0);
+        assert!(listed.contains("m.lua"), "{listed}");
+    }
+}
