@@ -97,7 +97,7 @@ impl<S: RecordStore> Members<S> {
         on_delete(rule: OnDelete) => declared.rule = Some(rule),
     }
 
-    /// Declares the relation in the store, as `members of` the set, for
+    /// Declares the relation in the store, as `members of SET in BIN of LISTSET KEY`, for
     /// [`declared_relations`](super::declared_relations) and `spikelet relations`, and for the
     /// rules of deletes. The first write of a handle does so by itself; this call also changes what
     /// was declared before. One read, and one write if it is new.

@@ -358,8 +358,13 @@ impl Derived for Propagate<Namespace> {
             }
         }
         let (records, index) = (self.store.set(&self.copies.to)?, self.copies.index());
+        let checked = self.store.check_index(&self.copies.to, &index);
+        self.copies.named(checked)?;
         for to in &changed {
-            let query = self.copies.named(records.query(&index))?.eq(element_of(to));
+            let query = self
+                .copies
+                .named(records.query(index.name()))?
+                .eq(element_of(to));
             let found = state.each_found(&query, |record| {
                 let refreshed = self.refresh(record, to);
                 state.note_record(record, refreshed.map(CopyOutcome::is_written))
