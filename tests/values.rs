@@ -6,9 +6,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use spikelet::expressions::{self as exp, ExpType, LoopVariable, PathFlags, PathStep};
-use spikelet::operations::{self, get_bin, lists};
+use spikelet::operations::{self, get_bin, lists, maps};
 use spikelet::value::{ConversionError, List, Map, ParticleType};
-use spikelet::{Bins, Error, ListReturnType, MapOrder, Set, Store, Value, bins};
+use spikelet::{
+    Bins, Error, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, MapOrder, MapPolicy,
+    MapWriteFlags, Set, Store, Value, bins,
+};
 
 fn set() -> Set {
     Store::in_memory().unwrap().set("users").unwrap()
@@ -349,4 +352,134 @@ fn what_a_path_leaves_as_it_is_keeps_its_type() {
         let expected = (ParticleType::List, list.to_vec());
         assert_eq!(stored.unwrap().flatten(), Some(expected), "{kind:?}");
     }
+}
+
+/// The types and the stored bytes of a record's bins.
+fn stored(set: &Set) -> Vec<(String, ParticleType, Vec<u8>)> {
+    let stored = set.read("alice", |record| {
+        let bins = record.particles();
+        bins.map(|(name, kind, bytes)| (name.to_owned(), kind, bytes.to_vec()))
+            .collect()
+    });
+    stored.unwrap().unwrap()
+}
+
+/// Not every stored form has a value that is stored in the same form.
+#[test]
+fn an_update_leaves_the_bytes_of_the_bins_that_it_does_not_change() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("users").unwrap();
+    let table: [(&str, ParticleType, &[u8]); 6] = [
+        ("first", ParticleType::Integer, &[1]),
+        ("pickled", ParticleType::PythonBlob, b"pickled"),
+        ("text", ParticleType::String, &[0xff, 0xfe]),
+        // A Java blob, a short float, an integer above the signed ones, a negative zero.
+        (
+            "list",
+            ParticleType::List,
+            &[
+                0x94, 0xa2, 7, 1, 0xca, 0x3f, 0xc0, 0, 0, 0xcf, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xcb,
+                0x80, 0, 0, 0, 0, 0, 0, 0,
+            ],
+        ),
+        // A text and a blob that are read as the same key.
+        (
+            "map",
+            ParticleType::Map,
+            &[0x82, 0xa2, 3, 0xff, 1, 0xa2, 4, 0xff, 2],
+        ),
+        ("last", ParticleType::Integer, &[1]),
+    ];
+    let puts = table.map(|(bin, kind, bytes)| operations::put_encoded(bin, kind, bytes));
+    set.operate("alice", &puts).unwrap();
+    let before = stored(&set);
+    set.update("alice", |bins| bins.set("first", 2)).unwrap();
+    let in_transaction = |tx: &spikelet::Transaction<'_>| {
+        tx.set("users")?.update("alice", |bins| bins.set("last", 2))
+    };
+    store.transaction(in_transaction).unwrap();
+    let mut expected = before;
+    expected[0].2 = vec![2];
+    expected[5].2 = vec![2];
+    assert_eq!(stored(&set), expected);
+    // The last bin takes the place of one that is removed.
+    set.update("alice", |bins| {
+        bins.remove("first");
+        bins.set("new", 1)
+    })
+    .unwrap();
+    expected.swap_remove(0);
+    expected.push(("new".into(), ParticleType::Integer, vec![1]));
+    assert_eq!(stored(&set), expected);
+    // A zero that gets a sign is changed.
+    set.put("alice", [("zero", 0.0)]).unwrap();
+    set.update("alice", |bins| bins.set("zero", -0.0)).unwrap();
+    let zero = set.get("alice").unwrap().unwrap().get("zero");
+    assert!(matches!(zero, Some(Value::Float(zero)) if zero.is_sign_negative()));
+}
+
+#[test]
+fn lists_and_maps_keep_their_persisted_indexes_through_an_update() {
+    let set = set();
+    let policy =
+        ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true);
+    let scores =
+        MapPolicy::new(MapOrder::KeyValueOrdered, MapWriteFlags::empty()).persist_index(true);
+    let numbers = (0..20).map(Value::from).collect();
+    let entries = (0..20).map(|it| (it.into(), (20 - it).into())).collect();
+    set.operate(
+        "alice",
+        &[
+            lists::append_items(&policy, "l", numbers),
+            maps::put_items(&scores, "m", entries),
+        ],
+    )
+    .unwrap();
+    let are_indexed = || {
+        let found = set.get("alice").unwrap().unwrap();
+        let (list, map) = (found.view().bin("l"), found.view().bin("m"));
+        let list = list.and_then(|list| Some(list.as_list()?.is_indexed()));
+        let map = map.and_then(|map| Some(map.as_map()?.is_indexed()));
+        (list, map)
+    };
+    let before = stored(&set);
+    set.update("alice", |bins| bins.set("age", 1)).unwrap();
+    assert_eq!(are_indexed(), (Some(true), Some(true)));
+    assert_eq!(stored(&set)[..2], before);
+    set.update("alice", |bins| {
+        for bin in ["l", "m"] {
+            match bins.get_mut(bin) {
+                Some(Value::List(list)) => list.push(-1),
+                Some(Value::Map(map)) => {
+                    let mut entries = map.clone().into_entries();
+                    entries.push((20.into(), 0.into()));
+                    *map = Map::new(entries, map.order());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(are_indexed(), (Some(true), Some(true)));
+    // The same bytes as by operations.
+    let edited = stored(&set);
+    set.operate(
+        "alice",
+        &[operations::delete_bin("l"), operations::delete_bin("m")],
+    )
+    .unwrap();
+    let numbers = (-1..20).map(Value::from).collect();
+    let entries = (0..21).map(|it| (it.into(), (20 - it).into())).collect();
+    set.operate(
+        "alice",
+        &[
+            lists::append_items(&policy, "l", numbers),
+            maps::put_items(&scores, "m", entries),
+        ],
+    )
+    .unwrap();
+    let mut expected = stored(&set);
+    expected.rotate_left(1);
+    assert_eq!(edited, expected);
 }

@@ -131,14 +131,24 @@ pub(crate) fn modify<'a>(
 /// Returns a value in its stored form, which a list or map has in normal form, with the data of the
 /// persisted index that its flags ask for.
 pub(crate) fn with_index(kind: ParticleType, normal: Vec<u8>) -> Result<Vec<u8>, CallError> {
+    with_flags(kind, normal, 0)
+}
+
+/// As [`with_index`], of a list or map that gets these flags as well.
+pub(crate) fn with_flags(
+    kind: ParticleType,
+    normal: Vec<u8>,
+    added: u8,
+) -> Result<Vec<u8>, CallError> {
     let Some(shape) = ItemShape::of_kind(kind) else {
         return Ok(normal);
     };
     let view = CollectionView::parse(shape, &normal)?;
-    if view.flags & FLAG_PERSIST_INDEX == 0 {
+    let flags = view.flags | added;
+    if flags & FLAG_PERSIST_INDEX == 0 {
         return Ok(normal);
     }
-    Ok(CollectionEdit::new(view, view.flags, Splices::new())?.to_bytes())
+    Ok(CollectionEdit::new(view, flags, Splices::new())?.to_bytes())
 }
 
 /// Returns whether the operation with a number changes a list or map.

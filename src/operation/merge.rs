@@ -1,12 +1,14 @@
-//! The common put: some bins written into a record, without operations.
+//! Bins written into a record without operations: the common put, and an edit of all bins.
 
 use super::bin_value::check_bin_value;
 use super::change::{BinChange, not_storable};
 use super::slots::Slots;
 use crate::Result;
-use crate::record::body::{checked_bin_count, write_bin, write_varint};
+use crate::call::CallError;
+use crate::cdt::with_flags;
+use crate::record::body::{RawBin, checked_bin_count, write_bin, write_raw_bin, write_varint};
 use crate::record::{BinName, Bins, RecordView};
-use crate::value::Value;
+use crate::value::{FLAG_PERSIST_INDEX, Value, ValueRef, is_indexed, write_stored};
 
 /// From this many bins on, names are looked up in a sorted list instead of one by one.
 const SEARCHED_BINS: usize = 16;
@@ -52,6 +54,53 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
         write_bin(out, name, value).map_err(not_storable)?;
     }
     Ok(count)
+}
+
+/// Appends the body of a record of exactly these bins to `out`, and returns how many bins it has.
+/// They were read from `old` and edited. A bin that was not edited keeps its bytes, since not every
+/// stored form has a value that is stored in the same form; an edited list or map keeps its
+/// persisted index. O(bytes) where few bins were removed or added.
+///
+/// # Errors
+/// As for [`merge`].
+pub(crate) fn rewrite(old: RecordView<'_>, bins: &Bins, out: &mut Vec<u8>) -> Result<u32> {
+    let is_left = |value: &Value| !matches!(value, Value::Nil);
+    let count = checked_bin_count(bins.iter().filter(|(_, value)| is_left(value)).count())?;
+    write_varint(out, count);
+    let mut places = old.raw_bins();
+    for (name, value) in bins.iter() {
+        let in_place = places.next().filter(|bin| bin.name == name.as_bytes());
+        let before = in_place.or_else(|| old.find(name.as_bytes()));
+        match before {
+            _ if !is_left(value) => {}
+            Some(bin) if reads_as(&bin, value) => out.extend_from_slice(bin.bytes),
+            before => write_edited(before, name, value, out)?,
+        }
+    }
+    Ok(count)
+}
+
+/// Whether a bin is read as this value.
+fn reads_as(bin: &RawBin<'_>, value: &Value) -> bool {
+    let read = ValueRef::stored(bin.kind, bin.value).and_then(|stored| stored.to_value());
+    read.is_ok_and(|read| read.is_same(value))
+}
+
+fn write_edited(
+    before: Option<RawBin<'_>>,
+    name: &BinName,
+    value: &Value,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    check_bin_value(value)?;
+    if !before.is_some_and(|bin| is_indexed(bin.kind, bin.value).unwrap_or(false)) {
+        return write_bin(out, name, value).map_err(not_storable);
+    }
+    let mut normal = Vec::new();
+    let kind = write_stored(value, &mut normal).map_err(not_storable)?;
+    let in_bin = |error: CallError| error.in_bin(name.as_str());
+    let stored = with_flags(kind, normal, FLAG_PERSIST_INDEX).map_err(in_bin)?;
+    write_raw_bin(out, name, kind, &stored).map_err(not_storable)
 }
 
 /// The most common put of all: one bin.

@@ -10,7 +10,7 @@
 //! * `execute`: the run over a record that writes; `read`: the run that only reads.
 //! * `scalar`, `call`: one operation on one bin.
 //! * `change`: the new value of a bin, not yet written; `slots`: the bins of a record under way.
-//! * `merge`: the common put, without operations. `bin_value`: checks of whole values.
+//! * `merge`: the common put and an edit of all bins, without operations. `bin_value`: checks of whole values.
 
 mod action;
 mod bin_value;
@@ -33,9 +33,8 @@ pub(crate) use action::OperationAction;
 pub use check::MAX_OPERATIONS;
 pub use results::{OperationResult, OperationResults};
 
-pub(crate) use bin_value::check_bin_value;
 pub(crate) use check::{Checked, Mode};
-pub(crate) use merge::merge;
+pub(crate) use merge::{merge, rewrite};
 pub(crate) use read::SingleRead;
 pub(crate) use results::ResultSink;
 #[cfg(any(feature = "server", feature = "cluster"))]

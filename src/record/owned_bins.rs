@@ -3,7 +3,7 @@
 
 use super::body::{RawBin, checked_bin_count, write_varint};
 use super::shard_role::{describes_shards, is_by_hash};
-use super::{BinName, Bins, RecordView, ShardRole, sharded_bins};
+use super::{BinName, RecordView, ShardRole, sharded_bins};
 use crate::value::{ParticleType, ValueRef};
 use crate::{Error, Result};
 
@@ -57,10 +57,6 @@ impl<'a> OwnedBins<'a> {
             may_move: true,
             ..self
         }
-    }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.bins.is_empty()
     }
 
     fn find(&self, name: &[u8]) -> Option<&'a OwnedBin> {
@@ -158,14 +154,16 @@ impl<'a> OwnedBins<'a> {
         spoiled.next().map_or(Ok(()), refuse)
     }
 
-    /// Refuses bins if an owned one differs from the one before.
+    /// Refuses a new version of a record in which an owned bin differs from the one in the old.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
-    pub(crate) fn check_unchanged(&self, before: &Bins, after: &Bins) -> Result<()> {
+    pub(crate) fn check_unchanged(&self, old: RecordView<'_>, new: &[u8]) -> Result<()> {
+        let new = RecordView::of_checked(new);
         let is_changed = |owned: &&OwnedBin| {
-            let name = owned.bin.as_str();
-            before.get(name) != after.get(name)
+            let name = owned.bin.as_bytes();
+            let [before, after] = [old, new].map(|record| record.find(name));
+            before.map(|bin| bin.bytes) != after.map(|bin| bin.bytes)
         };
         self.bins.iter().find(is_changed).map_or(Ok(()), refuse)
     }

@@ -34,6 +34,31 @@ impl PartialEq for Value {
 
 impl Eq for Value {}
 
+impl Value {
+    /// Whether the two are equal to the bit: unlike `==`, this tells zeros by their signs, and
+    /// doubles that are not numbers by their bits.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Float(one), Self::Float(other)) => one.to_bits() == other.to_bits(),
+            (Self::List(one), Self::List(other)) => {
+                one.order() == other.order()
+                    && one.len() == other.len()
+                    && one
+                        .iter()
+                        .zip(other.iter())
+                        .all(|(one, other)| one.is_same(other))
+            }
+            (Self::Map(one), Self::Map(other)) => {
+                let mut pairs = one.iter().zip(other.iter());
+                one.order() == other.order()
+                    && one.len() == other.len()
+                    && pairs.all(|(one, other)| one.0.is_same(&other.0) && one.1.is_same(&other.1))
+            }
+            _ => self == other,
+        }
+    }
+}
+
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
         mem::discriminant(self).hash(state);

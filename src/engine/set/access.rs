@@ -10,7 +10,7 @@ use crate::engine::refusals::conflict;
 use crate::engine::transaction::TransactionRun;
 use crate::engine::write::{EditOutcome, WriteEdit, WriteOutcome};
 use crate::expression::Expression;
-use crate::operation::{Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value};
+use crate::operation::{Checked, Mode, Operation, OperationResults, SingleRead, rewrite};
 use crate::record::{Bins, Key, RecordView, ShardRole};
 use crate::{Error, Result};
 
@@ -98,17 +98,18 @@ pub(in crate::engine) trait RecordAccess {
         self.write_or_delete(policy, key, digest, false, &mut |old, facts, body| {
             // A closure runs once: if another writer has come between, its caller begins anew.
             let edit = edit.take().ok_or(conflict(ConflictCause::Changed))?;
-            let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
-            let before = (!facts.owned.is_empty()).then(|| bins.clone());
+            let old = old.unwrap_or(RecordView::EMPTY);
+            let mut bins = old.to_bins()?;
             result = Some(edit(&mut bins)?);
-            if let Some(before) = before.filter(|_| !bins.is_empty()) {
-                facts.owned.check_unchanged(&before, &bins)?;
+            let from = body.len();
+            let count = rewrite(old, &bins, body)?;
+            if !bins.is_empty() {
+                let new = body.get(from..).unwrap_or_default();
+                facts.owned.check_unchanged(old, new)?;
             }
-            bins.iter()
-                .try_for_each(|(_, value)| check_bin_value(value))?;
-            Ok(match bins.write_body(body)? {
+            Ok(match count {
                 0 => EditOutcome::Emptied,
-                count => EditOutcome::Body(count as u32),
+                count => EditOutcome::Body(count),
             })
         })?;
         result.ok_or_else(Error::not_found)
