@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use spikelet::{Error, Key, Store, bins};
+use spikelet::operations::hll::{self, HllPolicy};
+use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
+use spikelet::value::List;
+use spikelet::{Error, Key, ListOrder, Store, Value, bins};
 
 #[test]
 fn a_record_is_its_key_its_metadata_and_its_bins() {
@@ -105,4 +108,48 @@ fn an_update_as_a_struct_writes_nothing_where_it_is_refused() {
         (alice.get("calls"), alice.generation()),
         (Some(1.into()), 2)
     );
+}
+
+#[derive(Serialize, Deserialize)]
+struct Shop {
+    name: String,
+    place: String,
+    days: Vec<i64>,
+    visitors: Value,
+    rating: f32,
+    #[serde(default)]
+    visits: i64,
+}
+
+/// A field has one form, and several types of bins are read as it.
+#[test]
+fn an_update_as_a_struct_keeps_the_types_of_bins_that_it_does_not_change() {
+    let set = Store::in_memory().unwrap().set("shops").unwrap();
+    let place = IndexComponent::bin("place").of_type(IndexType::GeoJson);
+    set.create_index(IndexDefinition::new("by_place", [place]))
+        .unwrap();
+    let point = r#"{"type":"Point","coordinates":[13.4,52.5]}"#;
+    let circle = r#"{"type":"AeroCircle","coordinates":[[13.4,52.5],1000]}"#;
+    let days = List::new(vec![1.into(), 2.into()], ListOrder::Ordered);
+    set.put(
+        "bakery",
+        bins! { "name" => "Brot", "place" => Value::GeoJson(point.into()), "days" => days, "rating" => 0.1 },
+    )
+    .unwrap();
+    let add = hll::add_with_index_bits(&HllPolicy::default(), "visitors", vec!["ada".into()], 8);
+    set.operate("bakery", &[add]).unwrap();
+    let before = set.get("bakery").unwrap().unwrap().into_bins().unwrap();
+    set.update_as("bakery", |shop: &mut Shop| {
+        shop.name = "Kuchen".into();
+        Ok(())
+    })
+    .unwrap();
+    let mut expected = before;
+    expected.set("name", "Kuchen").unwrap();
+    // A field that the record did not have.
+    expected.set("visits", 0).unwrap();
+    let bakery = set.get("bakery").unwrap().unwrap().into_bins().unwrap();
+    assert_eq!(bakery, expected);
+    let within = set.query("by_place").unwrap().within(circle);
+    assert_eq!(within.count().unwrap(), 1);
 }

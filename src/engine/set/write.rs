@@ -407,9 +407,16 @@ impl Set {
         let updated = self.update_with(&policy, key, |bins| {
             is_there = true;
             let mut value: T = from_bins(bins)?;
+            let before = to_bins(&value)?;
             let result = edit(&mut value)?;
             for (name, value) in to_bins(&value)? {
-                bins.insert(name, value);
+                // The form of a field is not that of every bin: one that was not edited stays.
+                let converted = before
+                    .get(name.as_str())
+                    .filter(|_| bins.get(name.as_str()).is_some());
+                if !converted.is_some_and(|before| before.is_same(&value)) {
+                    bins.insert(name, value);
+                }
             }
             Ok(result)
         });
