@@ -6,7 +6,7 @@ use std::borrow::Borrow;
 use super::keys::{element_of, key_of, key_of_ref};
 use super::side::{OwnedEdges, RelationSide, SideEdge};
 use crate::operations::{lists, maps};
-use crate::shard::{Lists, Maps, SortedBin, pages};
+use crate::shard::{Lists, Maps, SortedBin, is_ambiguous, pages};
 use crate::value::Value;
 use crate::{
     Error, Key, ListReturnType, MapReturnType, Operation, RecordSet, RecordStore, Result,
@@ -130,19 +130,21 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         after: Option<&Key<'_>>,
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
-        self.edges(owner, (0, after.map(element_of).as_ref()), limit)
+        self.edges(owner, (0, after), limit)
     }
 
-    /// Returns at most `limit` edges behind an element, or from a position on.
+    /// Returns at most `limit` edges behind a key, or from a position on.
     fn edges(
         &self,
         owner: &Key<'_>,
-        start: (u64, Option<&Value>),
+        (offset, after): (u64, Option<&Key<'_>>),
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
+        let element = after.map(element_of);
+        let start = (offset, element.as_ref());
         let read = self.ask(
             owner,
             &self.read(start, limit),
@@ -151,10 +153,21 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         )?;
         match read {
             None => Ok(Vec::new()),
-            Some(read) => match read.and_then(|read| page_of(read, start.1, limit)) {
-                Some(page) => Ok(page),
-                None => self.edges_by_handle(owner, start, limit),
+            Some(read) => match read.and_then(|read| page_of(read, after, limit)) {
+                Some(page) if self.goes_on(owner, &page, limit)? => Ok(page),
+                _ => self.edges_by_handle(owner, start, limit),
             },
+        }
+    }
+
+    /// Returns whether the next page can go on behind this one: its last key is found. Only for
+    /// keys as which other elements are read, too.
+    fn goes_on(&self, owner: &Key<'_>, page: &[SideEdge], limit: u64) -> Result<bool> {
+        match page.last() {
+            Some((last, _)) if page.len() as u64 == limit && is_ambiguous(&element_of(last)) => {
+                Ok(self.get(owner, last)?.is_some())
+            }
+            _ => Ok(true),
         }
     }
 
@@ -341,18 +354,16 @@ fn each_edge(
 }
 
 /// Returns the page among the edges that were read; `None` where the handle must read again:
-/// another program has made the list without order, or has put keys there more than once.
-fn page_of(mut read: Vec<SideEdge>, after: Option<&Value>, limit: u64) -> Option<Vec<SideEdge>> {
+/// another program has made the list without order, has put keys there more than once, or one that
+/// is read as a key before the page.
+fn page_of(mut read: Vec<SideEdge>, after: Option<&Key<'_>>, limit: u64) -> Option<Vec<SideEdge>> {
     let is_ordered = read.is_sorted_by(|(one, _), (next, _)| one < next);
-    if let Some(after) = after
-        && read
-            .first()
-            .is_some_and(|(key, _)| element_of(key) == *after)
-    {
+    if after.is_some() && read.first().map(|(key, _)| key) == after {
         read.remove(0);
     }
+    let is_behind = read.first().is_none_or(|(key, _)| Some(key) > after);
     read.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    is_ordered.then_some(read)
+    (is_ordered && is_behind).then_some(read)
 }
 
 fn malformed(source: crate::value::CodecError) -> Error {

@@ -344,12 +344,43 @@ pub(crate) fn range<S: SortedShards>(
         }
         _ => (0..shards.shards()).map(|_| run(share)).collect(),
     };
-    stream::merged(
-        shards,
-        runs,
-        stream::RangeEnd::of(to, stream::Front::forward)?,
-        0,
-        limit,
+    let end = stream::RangeEnd::of(to, stream::Front::forward)?;
+    let found = stream::merged(shards, runs, end, 0, limit)?;
+    check_begin(from, &found)?;
+    Ok(found)
+}
+
+/// Refuses elements that begin before a range: stored behind its beginning, they are read as values
+/// that stand before it, and whoever goes on from there comes here again.
+fn check_begin<T: Sorted>(from: Bound<&Value>, found: &[T]) -> Result<(), Error> {
+    let (Some(from), Some(first)) = (value_of(from), found.first()) else {
+        return Ok(());
+    };
+    let first = first.sorted_by();
+    if is_ambiguous(first) && ElementSortKey::of(first)? < ElementSortKey::of(from)? {
+        return Err(Error::parameter(not_found_by(first)));
+    }
+    Ok(())
+}
+
+/// Whether an element of another stored form is read as this value, too: blobs of other languages
+/// and texts that are not UTF-8 are read as blobs, integers above the signed ones as negative ones.
+pub(crate) fn is_ambiguous(value: &Value) -> bool {
+    match value {
+        Value::Blob(_) => true,
+        Value::Int(value) => *value < 0,
+        Value::List(list) => list.iter().any(is_ambiguous),
+        Value::Map(map) => map
+            .iter()
+            .any(|(key, value)| is_ambiguous(key) || is_ambiguous(value)),
+        _ => false,
+    }
+}
+
+/// Says that an element was read as a value by which it is not found.
+pub(crate) fn not_found_by(value: &Value) -> String {
+    format!(
+        "another program has put an element there that is read as {value} and not found by that: remove it by its position"
     )
 }
 

@@ -61,7 +61,7 @@ pub(crate) use record_info::RecordInfo;
 
 pub(crate) use auto_shard::{PAUSE_MS, note_obstacle};
 pub(crate) use content::{Collection, number};
-pub(crate) use merge::{ElementSortKey, in_pages, pages, value_of};
+pub(crate) use merge::{ElementSortKey, in_pages, is_ambiguous, pages, value_of};
 pub(crate) use policy::is_ahead;
 #[cfg(feature = "backup")]
 pub(crate) use saved_root::SavedRoot;

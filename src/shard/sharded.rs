@@ -12,7 +12,7 @@ use super::policy::ShardPolicy;
 use super::shards::Shards;
 use super::sorted::{SortedBin, ViewShards};
 use super::state::ShardState;
-use crate::{Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// A collection under one key of a record, however many records hold it: a
 /// [`ShardedList`](crate::ShardedList), a [`ShardedMap`](crate::ShardedMap) or a
@@ -28,7 +28,7 @@ impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and
+    /// [`Error::Parameter`] for a name of a set that is not allowed, and
     /// for a bin that describes shards; [`Error::BinName`](crate::Error::BinName).
     pub fn new<'k, S: RecordStore<Records = R>>(
         store: &S,
@@ -140,9 +140,11 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
     /// not read: O(shards log^2 N + limit).
     ///
     /// # Errors
-    /// As for [`Sharded::len`].
+    /// As for [`Sharded::len`]; [`Error::Parameter`] for an element of another program that is read
+    /// as a value by which it is not found, so that a page cannot go on behind it: a blob of
+    /// another language, a text that is not UTF-8, an integer above the signed ones.
     pub fn page(&self, offset: u64, limit: u64) -> Result<Vec<K::Item>> {
-        self.merged(|shards| merge::page(shards, offset, limit))
+        self.findable(limit, |shards| merge::page(shards, offset, limit))
     }
 
     /// Returns the first `limit` of them behind `cursor` (`None`: the first of all). A cursor is an
@@ -150,7 +152,7 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
     /// limit).
     ///
     /// # Errors
-    /// As for [`Sharded::len`].
+    /// As for [`Sharded::page`].
     pub fn page_after(&self, cursor: Option<&Value>, limit: u64) -> Result<Vec<K::Item>> {
         let from = cursor.map_or(Bound::Unbounded, Bound::Excluded);
         self.range(from, Bound::Unbounded, limit)
@@ -171,7 +173,7 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
     /// Returns the first `limit` of them between two bounds. Costs as [`Sharded::page_after`].
     ///
     /// # Errors
-    /// As for [`Sharded::len`].
+    /// As for [`Sharded::page`].
     pub fn range(
         &self,
         from: Bound<&Value>,
@@ -183,7 +185,34 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
                 hash_of(value)?;
             }
         }
-        self.merged(|shards| merge::range(shards, from, to, limit))
+        self.findable(limit, |shards| merge::range(shards, from, to, limit))
+    }
+
+    /// Reads at most `limit` of them, of which the last one is the cursor of the next page. Refuses
+    /// one that is there and not found: the next page would begin elsewhere.
+    fn findable(
+        &self,
+        limit: u64,
+        mut read: impl FnMut(&mut ViewShards<'_, R, K>) -> ShardedReading<Vec<K::Item>>,
+    ) -> Result<Vec<K::Item>> {
+        let items = self.merged(&mut read)?;
+        let last = items.last().map(Sorted::sorted_by);
+        let Some(last) =
+            last.filter(|last| items.len() as u64 == limit && merge::is_ambiguous(last))
+        else {
+            return Ok(items);
+        };
+        for _ in 0..2 {
+            if self.find(last, K::has(self.handle.bin(), last))? == Some(Value::Bool(true)) {
+                return Ok(items);
+            }
+            // Another caller may have removed it meanwhile, or removed it and put it back.
+            let again = self.merged(&mut read)?;
+            if !again.iter().any(|item| item.sorted_by() == last) {
+                return Ok(items);
+            }
+        }
+        Err(Error::parameter(merge::not_found_by(last)))
     }
 
     /// Returns all of them in order, read in batches: one that is added or removed meanwhile may be

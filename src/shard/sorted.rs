@@ -22,6 +22,9 @@ pub trait SortedBin: Sized {
     /// all).
     fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
 
+    /// Asks whether the item sorted by this value is there.
+    fn has(bin: &str, value: &Value) -> Operation;
+
     /// Reads this many items from a position on; negative positions count from the end.
     fn read_at(bin: &str, rank: i64, limit: u64) -> Operation;
 
@@ -80,6 +83,10 @@ impl SortedBin for Lists {
         }
     }
 
+    fn has(bin: &str, value: &Value) -> Operation {
+        lists::get_by_value(bin, value.clone(), ListReturnType::Exists)
+    }
+
     fn read_at(bin: &str, rank: i64, limit: u64) -> Operation {
         lists::get_by_rank_range_count(bin, rank, limit, ListReturnType::Values)
     }
@@ -118,6 +125,10 @@ impl SortedBin for Maps {
                 maps::get_by_key_range(bin, from.cloned(), to.cloned(), count)
             }
         }
+    }
+
+    fn has(bin: &str, key: &Value) -> Operation {
+        maps::get_by_key(bin, key.clone(), MapReturnType::Exists)
     }
 
     fn read_at(bin: &str, rank: i64, limit: u64) -> Operation {

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use spikelet::operations::put_encoded;
 use spikelet::query::{IndexComponent, IndexDefinition};
 use spikelet::relation::{ManyToMany, OnDelete, RelationFault, Repair};
 use spikelet::shard::ShardPolicy;
 use spikelet::storage::ManualClock;
+use spikelet::value::ParticleType;
 use spikelet::{
     Error, Expiration, Key, NamespaceConfig, RecordStore, Store, Value, WritePolicy, bins,
 };
@@ -435,4 +437,39 @@ fn a_pause_after_an_obstacle_ends_though_the_clock_is_set_back() {
     assert!(follows.link(0, 6).unwrap());
     let list = spikelet::ShardedList::new(&store, "users", 0, "following").unwrap();
     assert!(list.shards().state().unwrap().shards > 0);
+}
+
+/// Client blobs are read as other blobs, which are not there.
+#[test]
+fn keys_that_are_read_as_others_end_a_verification_and_a_delete() {
+    let store = Store::in_memory().unwrap();
+    let mut list = vec![0xdc, 2, 0x58];
+    for number in 0..600_u16 {
+        list.extend([0xa3, 9]);
+        list.extend(number.to_be_bytes());
+    }
+    let users = store.set("users").unwrap();
+    let put = put_encoded("following", ParticleType::List, list);
+    users.operate("alice", &[put]).unwrap();
+    let follows = follows(&store).on_delete(OnDelete::Detach);
+    follows.declare().unwrap();
+    let refused = follows.verify(Repair::No, go_on).unwrap_err();
+    assert!(refused.to_string().contains("another program"), "{refused}");
+    let refused = users.delete("alice").unwrap_err();
+    assert!(refused.to_string().contains("another program"), "{refused}");
+    let page = follows.targets("alice").page(0, 1_000).unwrap();
+    assert_eq!(page.len(), 600);
+    let refused = follows
+        .targets("alice")
+        .page_after(page.get(9), 10)
+        .unwrap_err();
+    assert_eq!(refused.result_code(), 4, "{refused}");
+    // With blobs of its own behind them, which are found again.
+    for number in 0..600_u16 {
+        follows
+            .link("alice", number.to_be_bytes().to_vec())
+            .unwrap();
+    }
+    let refused = users.delete("alice").unwrap_err();
+    assert!(refused.to_string().contains("another program"), "{refused}");
 }

@@ -2,12 +2,13 @@
 //! either is lost unasked.
 
 use std::cell::Cell;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use spikelet::storage::HotRecord;
+use spikelet::value::ParticleType;
 use spikelet::{
     Error, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set, ShardedList,
-    Store, Value, WritePolicy, operations,
+    ShardedMap, Store, Value, WritePolicy, operations,
 };
 
 fn list<S: RecordStore>(store: &S) -> ShardedList<S::Records> {
@@ -175,5 +176,106 @@ fn nor_over_one_that_comes_at_the_last_moment() {
         let root = meddled.inner.set("set").unwrap().get("key").unwrap();
         assert_eq!(root.unwrap().get("bin"), Some(foreign()));
         assert_eq!(all(&list(&meddled.inner)), ten(), "{calls_before}");
+    }
+}
+
+/// A list of this many client blobs, of integers above the signed ones, or of texts that are not
+/// UTF-8: elements that are read as other values.
+fn undecodable(kind: u8, count: u16) -> Vec<u8> {
+    let mut list = vec![0xdc];
+    list.extend(count.to_be_bytes());
+    for number in 0..count {
+        match kind {
+            1 => list.extend([0xcf, 0xff, 0, 0, 0, 0, 0]),
+            3 => list.extend([0xa4, 3, 0xff]),
+            kind => list.extend([0xa3, kind]),
+        }
+        list.extend(number.to_be_bytes());
+    }
+    list
+}
+
+/// The end of an iteration: how many elements there were before an error, and the error.
+fn seen<T: std::fmt::Debug>(
+    elements: impl Iterator<Item = Result<T>>,
+) -> (usize, Option<spikelet::Error>) {
+    let (mut count, mut error) = (0, None);
+    for element in elements.take(2_000) {
+        match element {
+            Ok(_) => count += 1,
+            Err(found) => error = Some(found),
+        }
+    }
+    (count, error)
+}
+
+#[test]
+fn elements_that_are_read_as_other_values_end_an_iteration_that_cannot_go_on() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("set").unwrap();
+    for kind in [1, 3, 9] {
+        let bytes = undecodable(kind, 600);
+        let put = operations::put_encoded("bin", ParticleType::List, bytes.clone());
+        set.operate("key", &[put]).unwrap();
+        let list = list(&store);
+        let (count, error) = seen(list.iter());
+        assert!(
+            count == 600 || matches!(error, Some(Error::Parameter(_))),
+            "{kind}: {count}"
+        );
+        // All of them in one page.
+        assert_eq!(list.page(0, 1_000).unwrap().len(), 600, "{kind}");
+        let page = list
+            .range(Bound::Unbounded, Bound::Unbounded, 1_000)
+            .unwrap();
+        assert_eq!(page.len(), 600, "{kind}");
+        match list.page_after(page.get(9), 10) {
+            Err(Error::Parameter(why)) => assert!(why.contains("another program"), "{why}"),
+            // Sought as another value, it cannot be known.
+            Ok(next) => assert_eq!((kind, next.len()), (3, 0)),
+            other => panic!("{kind}: {other:?}"),
+        }
+    }
+    // 600 keys of a map, each with the value 1.
+    let keys = undecodable(1, 600);
+    let mut map = vec![0xde, 2, 0x58];
+    for key in keys[3..].chunks(9) {
+        map.extend_from_slice(key);
+        map.push(1);
+    }
+    let put = operations::put_encoded("map", ParticleType::Map, map);
+    set.operate("key", &[put]).unwrap();
+    let map = ShardedMap::new(&store, "set", "key", "map").unwrap();
+    let (count, error) = seen(map.iter());
+    assert!(
+        matches!(error, Some(Error::Parameter(_))),
+        "{count}: {error:?}"
+    );
+    assert!(count <= 600, "{count}");
+    let whole = map.page(0, 1_000).unwrap();
+    assert_eq!(whole.len(), 600);
+    for refused in [map.page(0, 10), map.page_after(Some(&whole[9].0), 10)] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.result_code(), 4, "{refused}");
+    }
+}
+
+#[test]
+fn elements_that_are_read_as_they_are_do_not_end_an_iteration() {
+    let store = Store::in_memory().unwrap();
+    let list = list(&store);
+    for number in 0..700_u32 {
+        list.add(-1 - i64::from(number)).unwrap();
+        list.add(number.to_be_bytes().to_vec()).unwrap();
+        list.add(Value::List(
+            vec![number.to_be_bytes().to_vec().into()].into(),
+        ))
+        .unwrap();
+    }
+    for shards in [0, 4] {
+        if shards > 0 {
+            list.shards().activate(shards).unwrap();
+        }
+        assert_eq!(list.iter().filter(Result::is_ok).count(), 2_100);
     }
 }
