@@ -253,6 +253,53 @@ impl Content {
         }
     }
 
+    /// Returns reads of the elements in the bin that equal none of this content; none where each
+    /// element is certain to equal the value as which it was read.
+    pub(crate) fn reads_of_others(&self, bin: &str) -> Vec<Operation> {
+        let is_certain = |values: &[Value]| !values.iter().any(merge::is_ambiguous);
+        match self {
+            Self::List(items) if !is_certain(items) => {
+                let others = ListReturnType::Values.inverted();
+                vec![lists::get_by_value_list(bin, items.clone(), others)]
+            }
+            Self::Map(entries) => {
+                let (keys, values): (Vec<Value>, Vec<Value>) = entries.iter().cloned().unzip();
+                let others = MapReturnType::KeyValue.inverted();
+                let mut reads = Vec::new();
+                if !is_certain(&keys) {
+                    reads.push(maps::get_by_key_list(bin, keys, others));
+                }
+                if !is_certain(&values) {
+                    reads.push(maps::get_by_value_list(bin, values, others));
+                }
+                reads
+            }
+            Self::List(_) | Self::Counter(_) => Vec::new(),
+        }
+    }
+
+    /// Checks what [`Content::reads_of_others`] has answered: an element that was read as one of
+    /// this content, and does not equal it, would be another one behind a move.
+    ///
+    /// # Errors
+    /// [`Error::OpNotApplicable`].
+    pub(crate) fn check_others(&self, answer: &Value) -> Result<()> {
+        let read_as = match (self, answer) {
+            (Self::List(items), Value::List(others)) => {
+                others.iter().find(|other| items.contains(other))
+            }
+            (Self::Map(entries), Value::Map(others)) => {
+                let other = others.iter().find(|other| entries.contains(other));
+                other.map(|(key, value)| if merge::is_ambiguous(key) { key } else { value })
+            }
+            _ => None,
+        };
+        match read_as {
+            None => Ok(()),
+            Some(value) => Err(Error::not_applicable(merge::not_found_by(value).into())),
+        }
+    }
+
     /// Returns the bytes of each element in a record; a counter has none.
     ///
     /// # Errors

@@ -279,3 +279,73 @@ fn elements_that_are_read_as_they_are_do_not_end_an_iteration() {
         assert_eq!(list.iter().filter(Result::is_ok).count(), 2_100);
     }
 }
+
+#[test]
+fn a_collection_of_values_that_a_move_would_change_is_not_sharded() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("set").unwrap();
+    let table: [(ParticleType, &[u8]); 8] = [
+        // A Python blob, a text that is not UTF-8, an integer above the signed ones; below another.
+        (ParticleType::List, &[0x92, 1, 0xa2, 9, b'p']),
+        (ParticleType::List, &[0x92, 1, 0xa2, 3, 0xff]),
+        (
+            ParticleType::List,
+            &[0x92, 1, 0xcf, 0xff, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (ParticleType::List, &[0x92, 1, 0x91, 0xa2, 9, b'p']),
+        // As a value, and as a key.
+        (
+            ParticleType::Map,
+            &[0x82, 1, 0xa2, 9, b'p', 2, 0xa2, 4, b'p'],
+        ),
+        (ParticleType::Map, &[0x82, 1, 1, 0xa2, 3, 0xff, 2]),
+        // A text and a blob that are read as the same key.
+        (
+            ParticleType::Map,
+            &[0x82, 0xa2, 3, 0xff, 1, 0xa2, 4, 0xff, 2],
+        ),
+        (
+            ParticleType::Map,
+            &[0x81, 0xcf, 0xff, 0, 0, 0, 0, 0, 0, 0, 1],
+        ),
+    ];
+    for (kind, bytes) in table {
+        set.operate("key", &[operations::put_encoded("bin", kind, bytes)])
+            .unwrap();
+        let before = set.get("key").unwrap().unwrap();
+        let refused = match kind {
+            ParticleType::List => list(&store).shards().activate(2),
+            _ => map(&store).shards().activate(2),
+        };
+        let refused = refused.unwrap_err();
+        assert!(
+            refused.to_string().contains("another program"),
+            "{bytes:x?}: {refused}"
+        );
+        let after = set.get("key").unwrap().unwrap();
+        assert_eq!(after.generation(), before.generation(), "{bytes:x?}");
+        assert_eq!(
+            after.view().as_bytes(),
+            before.view().as_bytes(),
+            "{bytes:x?}"
+        );
+        // Writers go on.
+        match kind {
+            ParticleType::List => assert!(list(&store).add(7).unwrap()),
+            _ => assert!(map(&store).put(7, 7).unwrap()),
+        }
+    }
+    // What is equal to what is read moves: a NaN as a value, a short float, nested lists.
+    let bytes = [
+        0x83, 1, 0xca, 0x3f, 0xc0, 0, 0, 2, 0x91, 0xa2, 4, b'p', 3, 0xcb, 0x7f, 0xf8, 0, 0, 0, 0,
+        0, 0,
+    ];
+    let put = operations::put_encoded("bin", ParticleType::Map, bytes);
+    set.operate("key", &[put]).unwrap();
+    assert_eq!(map(&store).shards().activate(2).unwrap().shards, 2);
+    assert_eq!(map(&store).len().unwrap(), 3);
+}
+
+fn map(store: &Store) -> ShardedMap<Set> {
+    ShardedMap::new(store, "set", "key", "bin").unwrap()
+}

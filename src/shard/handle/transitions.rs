@@ -269,7 +269,8 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Refuses to begin what could not be ended: the store may refuse deletes of companions, and
-    /// others may have made the bin, of another type, or with elements that have no shard.
+    /// others may have made the bin, of another type, with elements that have no shard, or that a
+    /// move would change.
     fn check(&self, goal: Goal) -> Result<()> {
         if matches!(goal, Goal::Merge | Goal::Deactivate | Goal::Delete) {
             self.records.check_deletes(self.executor.policy())?;
@@ -291,6 +292,13 @@ impl<R: RecordSet> Handle<R> {
         }) = self.executor.run(&self.records, &read, &mut None)?
         {
             content.check()?;
+            let others = content.reads_of_others(self.bin());
+            if !others.is_empty() {
+                let policy = WritePolicy::default();
+                let read = if_there(self.records.operate_on(&policy, self.key(), &others))?;
+                let mut answers = read.into_iter().flat_map(|read| read.results);
+                answers.try_for_each(|answer| content.check_others(&answer.value))?;
+            }
         }
         match (goal, route) {
             (Goal::Merge | Goal::Deactivate, Some(route)) => self.check_room(goal, route),
