@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet::expressions::{
-    and, bin_exists, eq, ge, gt, int_bin, int_val, key_exists, lt, not, num_add, string_bin,
-    string_val, ttl, unknown,
+    and, bin_exists, eq, ge, gt, int_bin, int_val, key_exists, le, list_bin, lt, not, num_add,
+    string_bin, string_val, ttl, unknown, val,
 };
+use spikelet::operations::lists;
 use spikelet::policy::GenerationPolicy;
 use spikelet::storage::ManualClock;
-use spikelet::{Error, Expiration, Expression, Set, Store, WritePolicy, operations};
+use spikelet::{
+    Error, Expiration, Expression, ListPolicy, ListReturnType, Set, Store, WritePolicy, operations,
+};
 
 fn people() -> Set {
     let set = Store::in_memory().unwrap().set("people").unwrap();
@@ -31,6 +34,29 @@ fn code<T: std::fmt::Debug>(result: spikelet::Result<T>) -> u8 {
 
 const FILTERED_OUT: u8 = 27;
 const PARAMETER: u8 = 4;
+
+#[test]
+fn an_integer_above_the_signed_ones_is_refused_and_not_taken_for_a_negative_one() {
+    let set = Store::in_memory().unwrap().set("people").unwrap();
+    set.put(1, [("n", 5)]).unwrap();
+    let refused = set.filtered(le(int_bin("n"), val(u64::MAX))).unwrap_err();
+    assert_eq!(refused.result_code(), PARAMETER);
+    assert!(
+        refused.to_string().contains("18446744073709551615"),
+        "{refused}"
+    );
+    // In the arguments of calls it is what it is.
+    let list = lists::append(&ListPolicy::default(), "l", 5);
+    set.operate(1, &[list]).unwrap();
+    let below = spikelet::expressions::lists::get_by_value_range(
+        ListReturnType::Count,
+        None,
+        Some(val(u64::MAX)),
+        list_bin("l"),
+        &[],
+    );
+    assert!(set.filtered(eq(below, 1)).unwrap().exists(1).unwrap());
+}
 
 #[test]
 fn reads_through_a_filter_answer_for_those_who_pass() {

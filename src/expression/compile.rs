@@ -104,7 +104,11 @@ impl<'e> CompileOperand<'e> for Compiler<'e> {
             Token::Nil => ExpValue::Nil,
             Token::Bool(value) => ExpValue::Bool(value),
             Token::Int(value) => ExpValue::Int(value),
-            Token::BigInt(value) => ExpValue::Int(value.cast_signed()),
+            Token::BigInt(value) => {
+                return refuse(format!(
+                    "{value} is above i64::MAX, and integers of bins have 64 bits with sign"
+                ));
+            }
             Token::Float32(value) => ExpValue::Float(f64::from(value)),
             Token::Float(value) => ExpValue::Float(value),
             Token::Raw(raw) => raw_literal(raw)?,
