@@ -1,5 +1,7 @@
 //! Computes the entries of a record in an index.
 
+use std::borrow::Cow;
+
 use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource};
 use spikelet_storage::Digest;
 
@@ -357,17 +359,29 @@ impl ValueSink<'_, '_> {
                     return;
                 };
                 if part == IndexPart::Entries {
-                    key = element_to_stored(element).ok();
+                    let Some(found) = indexed_element(element) else {
+                        continue;
+                    };
+                    key = Some(found);
                 }
                 if part != IndexPart::Keys {
                     element = value;
                 }
             }
-            if let Ok((kind, stored)) = element_to_stored(element) {
+            if let Some((kind, stored)) = indexed_element(element) {
                 let key = key.as_ref().map(|(kind, stored)| (*kind, &**stored));
                 (self.each)(key, (kind, &stored));
             }
         }
+    }
+}
+
+/// Returns the type and the stored form of an element that an index may have. One above the signed
+/// integers is none: in this form it would be a negative integer.
+fn indexed_element(element: &[u8]) -> Option<(ParticleType, Cow<'_, [u8]>)> {
+    match TokenReader::new(element).token() {
+        Ok(Token::BigInt(_)) => None,
+        _ => element_to_stored(element).ok(),
     }
 }
 

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use spikelet::operations::put_encoded;
 use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
+use spikelet::value::ParticleType;
 use spikelet::{Error, ShardedMap, Store, Value};
 
 use crate::keys;
@@ -126,4 +128,43 @@ fn entries_have_no_geometries_and_one_condition_more_than_components() {
         ["key of prices is \"EUR\"", "value of prices is 1"]
     );
     assert!(matches!(query.eq(2).keys(), Err(Error::Parameter(_))));
+}
+
+/// Sought as the negative integer that it is read as, it would be found among others.
+#[test]
+fn an_integer_above_the_signed_ones_is_in_no_index() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("shoes").unwrap();
+    let indexes = [
+        ("elements", IndexComponent::bin("l").elements()),
+        ("keys", IndexComponent::bin("m").map_keys()),
+        ("values", IndexComponent::bin("m").map_values()),
+    ];
+    for (name, component) in indexes {
+        set.create_index(IndexDefinition::new(name, [component]))
+            .unwrap();
+    }
+    let entries = IndexComponent::bin("m").map_entries();
+    set.create_index(IndexDefinition::new("entries", [entries]))
+        .unwrap();
+    let big = [0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    let list = [&[0x92, 5][..], &big].concat();
+    let map = [&[0x82, 5][..], &big, &big, &[6]].concat();
+    set.operate(
+        1,
+        &[
+            put_encoded("l", ParticleType::List, list),
+            put_encoded("m", ParticleType::Map, map),
+        ],
+    )
+    .unwrap();
+    let count = |name: &str, value: i64| set.query(name).unwrap().eq(value).count().unwrap();
+    for (name, there) in [("elements", 5), ("keys", 5), ("values", 6)] {
+        assert_eq!((count(name, -1), count(name, there)), (0, 1), "{name}");
+    }
+    let entry = |key: i64, value: i64| {
+        let query = set.query("entries").unwrap().eq(key).eq(value);
+        query.count().unwrap()
+    };
+    assert_eq!((entry(-1, 6), entry(5, -1)), (0, 0));
 }
