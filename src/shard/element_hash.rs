@@ -14,7 +14,8 @@ const USUAL_BYTES: usize = 64;
 /// Returns the hash of an element of a list or a key of a map. Equal values have equal hashes.
 ///
 /// # Errors
-/// [`Error::Malformed`] for a value that cannot be stored.
+/// [`Error::Parameter`] for a value that cannot be stored; [`Error::Malformed`] for one that nests
+/// too deep.
 pub(crate) fn hash_of(element: &Value) -> Result<u64> {
     let mut encoded = Vec::with_capacity(USUAL_BYTES);
     match element {
@@ -28,7 +29,11 @@ pub(crate) fn hash_of(element: &Value) -> Result<u64> {
             &mut encoded,
         ),
     }
-    .map_err(|error| Error::malformed("element", error))?;
+    .map_err(|error| {
+        Error::parameter(format!(
+            "{element} is no element of a sharded collection: {error}"
+        ))
+    })?;
     Ok(xxh3_64(&encoded))
 }
 

@@ -1,6 +1,6 @@
 //! Refusals of a sharded collection before any change, and the ways to mend damage by others.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use spikelet::operations::lists;
 use spikelet::shard::{ShardPolicy, TimeWidth};
@@ -90,6 +90,35 @@ fn nan_is_no_element() {
     assert_eq!(list.shards().state().unwrap().transition, None);
     assert_eq!(list.len().unwrap(), 3);
     assert!(list.page_after(Some(&Value::Wildcard), 5).is_err());
+}
+
+#[test]
+fn values_that_cannot_be_stored_are_no_elements() {
+    let store = Store::in_memory().unwrap();
+    let (list, map) = (
+        list(&store, "k"),
+        ShardedMap::new(&store, "x", "m", "b").unwrap(),
+    );
+    for shards in [0, 2] {
+        if shards > 0 {
+            list.add(1).unwrap();
+            list.shards().activate(shards).unwrap();
+        }
+        for value in [u64::MAX.into(), Value::Wildcard, Value::Infinity] {
+            let end = Bound::Included(&value);
+            for refused in [
+                list.add(value.clone()).err(),
+                list.contains(&value).err(),
+                list.remove(&value).err(),
+                list.range(Bound::Unbounded, end, 5).err(),
+                map.get(&value).err(),
+                map.put(value.clone(), 1).err(),
+            ] {
+                let code = refused.as_ref().map(Error::result_code);
+                assert_eq!(code, Some(4), "{value:?}: {refused:?}");
+            }
+        }
+    }
 }
 
 /// NaN has no hash, and equals every double. Put there by others between the look at the list and
