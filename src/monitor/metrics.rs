@@ -139,8 +139,10 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
     metrics.add_all(&OF_HOT_RECORDS, &hot);
     let collections = each(&looked, |of| {
         of.collections.iter().map(|one| {
-            let [set, key, bin] = [&one.set, &one.key, &one.bin].map(|name| name.as_str().into());
-            (vec![("set", set), ("key", key), ("bin", bin)], one)
+            let names = [&one.set, &one.key, &one.digest, &one.bin];
+            let [set, key, digest, bin] = names.map(|name| name.as_str().into());
+            let labels = vec![("set", set), ("key", key), ("digest", digest), ("bin", bin)];
+            (labels, one)
         })
     });
     metrics.add_all(&OF_COLLECTIONS, &collections);

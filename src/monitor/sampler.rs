@@ -296,7 +296,7 @@ fn root(
     Some((digest, (set.clone(), key)))
 }
 
-/// Returns the collections of these roots, by set, key and bin.
+/// Returns the collections of these roots, by set, key, digest and bin.
 fn collections(namespace: &Namespace, roots: Roots) -> Vec<CollectionSnapshot> {
     let mut collections = Vec::new();
     for (digest, (set, key)) in roots {
@@ -307,6 +307,7 @@ fn collections(namespace: &Namespace, roots: Roots) -> Vec<CollectionSnapshot> {
         collections.extend(found.into_iter().map(|info| CollectionSnapshot {
             set: set.clone(),
             key: key.clone(),
+            digest: digest.to_string(),
             bin: info.bin,
             scheme: info.scheme,
             shards: info.shards,
@@ -314,7 +315,10 @@ fn collections(namespace: &Namespace, roots: Roots) -> Vec<CollectionSnapshot> {
             in_transition: info.in_transition,
         }));
     }
-    collections.sort_by(|a, b| (&a.set, &a.key, &a.bin).cmp(&(&b.set, &b.key, &b.bin)));
+    collections.sort_by(|a, b| {
+        let place = (&b.set, &b.key, &b.digest, &b.bin);
+        (&a.set, &a.key, &a.digest, &a.bin).cmp(&place)
+    });
     collections
 }
 

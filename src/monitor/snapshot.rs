@@ -154,6 +154,10 @@ pub struct CollectionSnapshot {
     pub set: String,
     /// The key of its root.
     pub key: String,
+    /// The digest of its root: keys of several types are shown alike. Empty in the answers of older
+    /// monitors.
+    #[serde(default)]
+    pub digest: String,
     /// Its bin.
     pub bin: String,
     /// Where it is, in words.

@@ -10,7 +10,7 @@ use spikelet::monitor::Monitor;
 use spikelet::operations::{add, put};
 use spikelet::policy::GenerationPolicy;
 use spikelet::query::IndexDefinition;
-use spikelet::{Error, NamespaceConfig, ShardedList, Store, WritePolicy};
+use spikelet::{Error, Key, NamespaceConfig, ShardedList, Store, WritePolicy};
 
 use super::{HOT, fight, get, look, look_until, monitor, store};
 
@@ -110,6 +110,28 @@ fn shards_and_their_transitions_are_told_as_they_are_and_as_they_happened() {
     look_until(monitor.addr(), |now| {
         now.namespaces[0].collections.is_empty()
     });
+}
+
+/// An integer, a text and bytes that are shown alike are the keys of three records.
+#[test]
+fn collections_under_keys_that_look_alike_have_samples_of_their_own() {
+    let store = store();
+    let monitor = monitor(&store);
+    for key in [Key::from(5), Key::from("5"), Key::from(b"5".to_vec())] {
+        let list = ShardedList::new(&store, "feed", key, "by").unwrap();
+        list.add(1).unwrap();
+        list.shards().activate(2).unwrap();
+    }
+    look_until(monitor.addr(), |now| {
+        now.namespaces[0].collections.len() == 3
+    });
+    let (_, body) = get(monitor.addr(), "/metrics");
+    let (_, samples) = parse(&body, false);
+    let of_shards = samples
+        .iter()
+        .filter(|one| one.name == "spikelet_collection_shards");
+    let labels: HashSet<_> = of_shards.map(|one| format!("{:?}", one.labels)).collect();
+    assert_eq!(labels.len(), 3, "{labels:?}");
 }
 
 #[test]
