@@ -13,11 +13,13 @@ use crate::{Error, Result};
 /// More levels than a record can have, and few enough for the stack of a thread.
 const LEVELS_MAX: usize = 2 * MAX_NESTING as usize;
 
-/// The bins of a struct, or of a map with text keys: one bin a field. O(bytes).
+/// The bins of a struct, or of a map with text keys: one bin a field. O(bytes). An `i128` or `u128`
+/// is a blob of 16 bytes, from which [`from_bins`] makes the number again: no comparison takes it
+/// for one.
 ///
 /// # Errors
-/// [`Error::Serde`] if `value` is neither, a field's name is no bin name, or a number does not fit
-/// 64 signed bits.
+/// [`Error::Serde`] if `value` is neither, a field's name is no bin name, or a number of at most 64
+/// bits does not fit 64 signed ones.
 pub fn to_bins<T: Serialize + ?Sized>(value: &T) -> Result<Bins> {
     converted(value)
 }
