@@ -145,6 +145,27 @@ impl Bins {
         self.entries.iter().map(|(name, value)| (name, value))
     }
 
+    /// The bins as entries of a map, by their names.
+    pub(crate) fn to_map(&self) -> Value {
+        let entry = |(name, value): &(BinName, Value)| (name.as_str().into(), value.clone());
+        Value::Map(self.entries.iter().map(entry).collect::<Vec<_>>().into())
+    }
+
+    /// The bins that are the entries of a map. They keep their types, as no form of `serde` does.
+    ///
+    /// # Errors
+    /// [`Error::Serde`] for another value; [`Error::BinName`].
+    pub(crate) fn of_map(value: Value) -> Result<Self> {
+        let Value::Map(map) = value else {
+            return Err(Error::serde(format!("{value} is no map of bins")));
+        };
+        let bin = |(name, value): (Value, Value)| match name {
+            Value::String(name) => Ok((BinName::new(&name)?, value)),
+            other => Err(Error::serde(format!("{other} is no name of a bin"))),
+        };
+        map.into_entries().into_iter().map(bin).collect()
+    }
+
     /// Writes the body of a record of exactly these bins to the end of `out`, without those set to
     /// nil, and returns how many bins it has. O(bytes).
     ///

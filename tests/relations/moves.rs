@@ -1,11 +1,18 @@
 //! Children that move from one layout to another.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde_json::json;
+use spikelet::operations::hll::{self, HllPolicy};
+use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
 use spikelet::relation::{Layout, ManyToMany, OnDelete, OneToMany, RelationProgress, Repair};
-use spikelet::{Error, Expiration, IndexedRecordSet, Key, RecordStore, Store, WritePolicy};
+use spikelet::value::{List, Map};
+use spikelet::{
+    Error, Expiration, IndexedRecordSet, Key, ListOrder, MapOrder, RecordStore, Store, Value,
+    WritePolicy, bins,
+};
 
 use crate::go_on;
 use crate::watched::{Calls, Watched};
@@ -310,4 +317,44 @@ fn a_transaction_puts_no_child_into_a_layout_that_all_others_have_left() {
         );
         assert_eq!(keys_of(&children(&store, to), "ann"), [Key::from(1)]);
     }
+}
+
+#[test]
+fn bins_of_children_keep_their_types_in_both_layouts() {
+    let store = Store::in_memory().unwrap();
+    let lists = children(&store, &Layout::key_list("list"));
+    lists.put("ann", "bob", &json!({ "n": 1 })).unwrap();
+    let records = store.set("b").unwrap();
+    let point = r#"{"type":"Point","coordinates":[13.4,52.5]}"#;
+    let ordered = List::new(vec![2.into(), 1.into()], ListOrder::Ordered);
+    let scores = Map::new(vec![("a".into(), 1.into())], MapOrder::KeyOrdered);
+    records
+        .put(
+            "bob",
+            bins! { "place" => Value::GeoJson(point.into()), "l" => ordered, "m" => scores, "b" => b"bytes" },
+        )
+        .unwrap();
+    let add = hll::add_with_index_bits(&HllPolicy::default(), "seen", vec!["ada".into()], 8);
+    records.operate("bob", &[add]).unwrap();
+    // A map has its entries in the order of their keys.
+    let by_name = || {
+        let bins = records.get("bob").unwrap().unwrap().into_bins().unwrap();
+        bins.into_iter().collect::<BTreeMap<_, _>>()
+    };
+    let before = by_name();
+    let place = IndexComponent::bin("place").of_type(IndexType::GeoJson);
+    records
+        .create_index(IndexDefinition::new("by_place", [place]))
+        .unwrap();
+    let (list, map) = (Layout::key_list("list"), Layout::consolidated("map"));
+    for (from, to) in [(&list, &map), (&map, &list)] {
+        let moving = children(&store, to).moving_from(from.clone()).unwrap();
+        assert!(moving.move_children(go_on).unwrap());
+    }
+    assert_eq!(by_name(), before);
+    let count = records.operate("bob", &[hll::get_count("seen")]).unwrap();
+    assert_eq!(count.bin("seen"), Some(&Value::Int(1)));
+    let circle = r#"{"type":"AeroCircle","coordinates":[[13.4,52.5],1000]}"#;
+    let found = records.query("by_place").unwrap().within(circle);
+    assert_eq!(found.count().unwrap(), 1);
 }

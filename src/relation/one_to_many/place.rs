@@ -9,7 +9,7 @@ use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
 use crate::policy::RecordExistsAction;
-use crate::record::{Record, converted};
+use crate::record::Record;
 use crate::relation::edge_remover::Deletion;
 use crate::relation::keys::{
     REMOVED, check_index, element_of, is_removed, key_of, pages_of_index, read_one,
@@ -142,7 +142,7 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
                 self.listed().put(parent, child, &stored)?;
             }
             Layout::Consolidated { .. } => {
-                self.edges(parent).add(child, &converted(bins)?)?;
+                self.edges(parent).add(child, &bins.to_map())?;
             }
             Layout::Reference { .. } => {
                 let records = self.records()?;
@@ -287,7 +287,7 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
     pub(super) fn get(&self, parent: &Key<'_>, child: &Key<'_>) -> Result<Option<Bins>> {
         if let Layout::Consolidated { .. } = self.layout {
             let found = self.edges(parent).get(child)?;
-            return found.as_ref().map(converted).transpose();
+            return found.map(Bins::of_map).transpose();
         }
         let records = self.records()?;
         let Some(record) = read_one(&records, child, None)? else {
@@ -334,7 +334,7 @@ impl<S: RecordStore> Within<'_, ChildPlace, S> {
         let last = edges.last().filter(|_| is_full);
         let token = last.map(|(key, _)| token_of(key));
         let children = if let Layout::Consolidated { .. } = self.layout {
-            let child = |(key, bins): (Key<'static>, Value)| Ok((key, converted(&bins)?));
+            let child = |(key, bins): (Key<'static>, Value)| Ok((key, Bins::of_map(bins)?));
             edges.into_iter().map(child).collect::<Result<_>>()?
         } else {
             let records = self.listed().read(parent, edges)?;
