@@ -8,11 +8,13 @@ use std::time::Duration;
 use aerospike::{self as theirs, PartitionFilter};
 use spikelet_storage::{Clock, SystemClock};
 
+use super::arguments::integer_above_max;
 use super::batch::{self, BatchRow, Prepared};
-use super::{Cluster, ClusterSet, link};
+use super::{Cluster, ClusterSet, link, value};
 use crate::backup::{SavedIndex, SavedRecord};
 use crate::error::if_there;
 use crate::policy::RecordExistsAction;
+use crate::value::ParticleType;
 use crate::{
     Digest, Expiration, Key, OperateResult, Operation, Result, Value, WritePolicy, operations,
 };
@@ -172,6 +174,9 @@ impl Cluster {
                 Expiration::After(Duration::from_secs(seconds))
             });
             let policy = policy.record_exists_action(RecordExistsAction::Replace);
+            if holds_integer_above_max(record)? {
+                return Err(value::above_max());
+            }
             let bins = record.view().to_bins()?;
             let puts = bins
                 .iter()
@@ -183,7 +188,24 @@ impl Cluster {
     }
 }
 
+/// Whether a list or map of a record has an integer above `i64::MAX`, which would be read, and so
+/// sent, as a negative one.
+fn holds_integer_above_max(record: &SavedRecord) -> Result<bool> {
+    for (_, kind, stored) in record.view().particles() {
+        if matches!(kind, ParticleType::List | ParticleType::Map)
+            && integer_above_max(stored)?.is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn compare(record: &SavedRecord, found: &OperateResult) -> Result<Comparison> {
+    // The client would be told the same of another integer.
+    if holds_integer_above_max(record)? {
+        return Ok(Comparison::Different);
+    }
     let bins = record.view().to_bins()?;
     let has = |name: &str| {
         let mut results = found.results.iter();

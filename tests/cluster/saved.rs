@@ -9,8 +9,10 @@ use spikelet::cluster::{Cluster, Comparison};
 use spikelet::record::KeyHash;
 use spikelet::server::{Server, ServerHandle};
 use spikelet::storage::{Clock, SystemClock};
+use spikelet::value::ParticleType;
 use spikelet::{
-    Expiration, Key, NamespaceConfig, RecordSet, RecordStore, Store, WritePolicy, operations as ops,
+    Expiration, Key, NamespaceConfig, RecordSet, RecordStore, Store, Value, WritePolicy,
+    operations as ops,
 };
 
 use crate::common::{ROW_HEADER, Served, answering};
@@ -173,4 +175,30 @@ fn a_batch_of_many_large_records_may_take_longer_than_a_call() {
     for result in cluster.delete_saved(&addresses) {
         assert!(result.unwrap());
     }
+}
+
+#[test]
+fn an_integer_above_the_signed_ones_is_refused_and_not_sent_as_another() {
+    let source = store(None, KeyHash::Xxh3);
+    let things = source.set("things").unwrap();
+    let big = [0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    let map = [&[0x81, 1, 0x91][..], &big].concat();
+    let put = ops::put_encoded("m", ParticleType::Map, map);
+    things.operate(1, &[put]).unwrap();
+    let saved = saved(&source);
+    let cluster = Served::in_memory();
+    let served = cluster.cluster();
+    let refused = served.put_saved(&saved).remove(0).unwrap_err();
+    assert_eq!(refused.result_code(), 4, "{refused}");
+    assert!(refused.to_string().contains("i64::MAX"), "{refused}");
+    let compared = |saved: &[SavedRecord]| served.compare_saved(saved).remove(0).unwrap();
+    assert_eq!(compared(&saved), Comparison::Missing);
+    // Another program has put there what it is read as.
+    let read_as = Value::List(vec![Value::Int(-1)].into());
+    let map = Value::Map(vec![(Value::Int(1), read_as)].into());
+    let there = served.records("things").unwrap();
+    there
+        .operate_on(&WritePolicy::default(), &1.into(), &[ops::put("m", map)])
+        .unwrap();
+    assert_eq!(compared(&saved), Comparison::Different);
 }
