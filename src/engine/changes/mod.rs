@@ -248,12 +248,12 @@ impl NamespaceCore {
     /// [`Error::ChangesLost`] with the position behind which they were.
     fn check_kept(&self, sets: &[Box<str>], after: Lsn) -> Result<()> {
         let fed = self.storage.fed_sets();
-        let since = |set: &Box<str>| {
+        let since = |set: &str| {
             let number = self.storage.set_id(set);
             let found = fed.iter().find(|(kept, _)| Some(*kept) == number);
             found.map_or_else(|| self.storage.last_lsn(), |(_, since)| *since)
         };
-        match sets.iter().map(since).max() {
+        match sets.iter().map(|set| since(set)).max() {
             Some(since) if since > after => Err(Error::ChangesLost {
                 position: after.get(),
                 kept_after: since.get(),
