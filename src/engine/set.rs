@@ -58,8 +58,14 @@ impl SetCore {
     pub(super) fn id(&self) -> Option<u16> {
         let known = self.id.load(Ordering::Relaxed);
         if known != UNKNOWN {
-            return Some(known);
+            Some(known)
+        } else {
+            self.find_id()
         }
+    }
+
+    #[cold]
+    fn find_id(&self) -> Option<u16> {
         let found = self.namespace.storage.set_id(&self.name)?;
         // Sets are never removed, and the next look takes no lock.
         self.id.store(found, Ordering::Relaxed);
@@ -268,6 +274,12 @@ impl Set {
         error.about(&self.core.name, key)
     }
 
+    /// Refuses a record of another set, which a wire client may have stored under this digest.
+    #[cold]
+    fn check_set(&self, entry: &EntryView<'_>) -> Result<()> {
+        self.core.namespace.check_set(&self.core.name, None, entry)
+    }
+
     /// A stored record as a read at this time may see it: not at all once it has expired.
     #[inline(always)]
     pub(super) fn checked<'a>(
@@ -279,7 +291,7 @@ impl Set {
     ) -> Result<Option<EntryView<'a>>> {
         let namespace = &self.core.namespace;
         if self.core.id() != Some(entry.set_id()) {
-            namespace.check_set(&self.core.name, None, &entry)?;
+            self.check_set(&entry)?;
         }
         // The clock is asked only for records that can expire, and for filters.
         if entry.void_time() != 0 && expired(&entry, now_ms()) {
