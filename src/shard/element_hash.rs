@@ -3,9 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::merge;
-use crate::value::{
-    CodecError, EncodePurpose, List, ListOrder, MAX_NESTING, Map, MapOrder, Value, encode,
-};
+use crate::value::{EncodePurpose, List, ListOrder, MAX_NESTING, Map, MapOrder, Value, encode};
 use crate::{Error, Result};
 
 /// Most encoded elements take no more than this, in bytes.
@@ -50,7 +48,9 @@ fn canonical(value: &Value, depth: u32) -> Result<Value> {
     Ok(match value {
         // A value of any depth must not exhaust the stack.
         Value::List(_) | Value::Map(_) if depth >= MAX_NESTING => {
-            return Err(Error::malformed("element", CodecError::TooDeep));
+            return Err(Error::parameter(format!(
+                "an element of a sharded collection has at most {MAX_NESTING} levels"
+            )));
         }
         Value::Float(float) if *float == 0.0 => Value::Float(0.0),
         Value::Float(float) if float.is_nan() => {
@@ -123,7 +123,7 @@ mod tests {
         assert!(hash_of(&nested(127)).is_ok());
         for levels in [128, 2_000] {
             let refused = hash_of(&nested(levels)).unwrap_err();
-            assert!(matches!(refused, Error::Malformed { .. }), "{refused}");
+            assert!(matches!(refused, Error::Parameter(_)), "{refused}");
         }
     }
 
