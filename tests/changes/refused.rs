@@ -131,11 +131,12 @@ fn a_consumer_learns_of_changes_that_were_not_kept_meanwhile() {
         .consumer()
         .unwrap();
     changes.disable("users").unwrap();
+    let lost = |read| matches!(read, Err(Error::ChangesLost { .. }));
+    assert!(lost(consumer.next_batch(9, NOW)));
     put(&store, 1, 42);
     changes.enable("users").unwrap();
     put(&store, 2, 42);
     let polled = consumer.poll_batch(9, &mut Context::from_waker(Waker::noop()));
-    let lost = |read| matches!(read, Err(Error::ChangesLost { .. }));
     assert!(matches!(polled.map(lost), Poll::Ready(true)));
     for _ in 0..2 {
         assert!(lost(consumer.next_batch(9, NOW)));

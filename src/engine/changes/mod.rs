@@ -251,12 +251,13 @@ impl NamespaceCore {
         let since = |set: &str| {
             let number = self.storage.set_id(set);
             let found = fed.iter().find(|(kept, _)| Some(*kept) == number);
-            found.map_or_else(|| self.storage.last_lsn(), |(_, since)| *since)
+            found.map_or(Lsn::new(u64::MAX), |(_, since)| *since)
         };
         match sets.iter().map(|set| since(set)).max() {
             Some(since) if since > after => Err(Error::ChangesLost {
                 position: after.get(),
-                kept_after: since.get(),
+                // Of a set that keeps none now, those that come.
+                kept_after: since.min(self.storage.last_lsn()).get(),
             }),
             _ => Ok(()),
         }
