@@ -121,6 +121,27 @@ struct Shop {
     visits: i64,
 }
 
+#[test]
+fn an_update_as_a_struct_may_mend_a_default_that_cannot_be_stored() {
+    #[derive(Serialize, Deserialize)]
+    struct Limited {
+        #[serde(default = "unlimited")]
+        limit: u64,
+    }
+    const fn unlimited() -> u64 {
+        u64::MAX
+    }
+    let set = Store::in_memory().unwrap().set("shops").unwrap();
+    set.put("bakery", [("name", "Brot")]).unwrap();
+    let edited = set.update_as("bakery", |limited: &mut Limited| {
+        limited.limit = 5;
+        Ok(())
+    });
+    assert_eq!(edited.unwrap(), Some(()));
+    let bakery = set.get("bakery").unwrap().unwrap();
+    assert_eq!(bakery.get("limit"), Some(5.into()));
+}
+
 /// A field has one form, and several types of bins are read as it.
 #[test]
 fn an_update_as_a_struct_keeps_the_types_of_bins_that_it_does_not_change() {

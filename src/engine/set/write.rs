@@ -358,7 +358,7 @@ impl Set {
 
     /// Changes some bins of a record as a struct, by a closure while the record is locked: `T` has
     /// the fields that the edit is about, and other bins stay. A field that is left `None` removes
-    /// its bin. Returns what `edit` returns; `None` if there is no record. Rules for `edit` as for
+    /// its bin, and one that `edit` leaves as it was keeps its stored form. Returns what `edit` returns; `None` if there is no record. Rules for `edit` as for
     /// [`Set::update`].
     ///
     /// ```
@@ -407,7 +407,8 @@ impl Set {
         let updated = self.update_with(&policy, key, |bins| {
             is_there = true;
             let mut value: T = from_bins(bins)?;
-            let before = to_bins(&value)?;
+            // `edit` may mend what cannot be stored.
+            let before = to_bins(&value).unwrap_or_default();
             let result = edit(&mut value)?;
             for (name, value) in to_bins(&value)? {
                 // The form of a field is not that of every bin: one that was not edited stays.
