@@ -419,6 +419,12 @@ fn add_cells(cells: &GeometryCells, forms: &mut EntryList) {
 
 impl ResultSink for ValueSink<'_, '_> {
     fn add(&mut self, _: usize, _: &BinName, reply: CallReply<'_>) -> Result<()> {
+        if let CallReply::Element(element) = &reply {
+            if let Some((kind, stored)) = indexed_element(element) {
+                self.take(kind, &stored);
+            }
+            return Ok(());
+        }
         let (kind, stored) = reply.into_stored()?;
         self.take(kind, &stored);
         Ok(())

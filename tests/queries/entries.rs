@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use spikelet::operations::put_encoded;
+use spikelet::operations::{ctx, put_encoded};
 use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
 use spikelet::value::ParticleType;
 use spikelet::{Error, ShardedMap, Store, Value};
@@ -167,4 +167,8 @@ fn an_integer_above_the_signed_ones_is_in_no_index() {
         query.count().unwrap()
     };
     assert_eq!((entry(-1, 6), entry(5, -1)), (0, 0));
+    let at_key = IndexComponent::bin("m").at([ctx::map_key(5)]);
+    set.create_index(IndexDefinition::new("at_key", [at_key]))
+        .unwrap();
+    assert_eq!(count("at_key", -1), 0);
 }
