@@ -58,20 +58,27 @@ impl Modules {
                 continue;
             }
             let set = namespace.set(MODULE_SET)?;
+            let mut outdated = Vec::new();
             for found in set.query_all().iter() {
                 let record = found?.record;
                 let text = |bin| String::try_from(record.get(bin)?).ok();
                 match (text(FILE_BIN), text(CONTENT_BIN)) {
-                    // The text of a namespace before counts, where this one refused to delete its
-                    // own.
-                    (Some(file), Some(_)) if modules.get(&file).is_some() => {}
+                    // Another namespace has the text that counts.
+                    (Some(file), Some(_)) if modules.get(&file).is_some() => outdated.push(file),
                     (Some(file), Some(content)) => modules.keep(&file, &content),
                     _ => {
                         tracing::warn!(set = MODULE_SET, "a record is no module and is passed over")
                     }
                 }
             }
+            for file in outdated {
+                if let Err(error) = set.delete(file.as_str()) {
+                    tracing::warn!(%error, %file, "a text that does not count stays stored");
+                }
+            }
+            // In the order of a start.
             sets.push((namespace.name().to_owned(), set));
+            sets.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         }
         drop(sets);
         Ok(modules)

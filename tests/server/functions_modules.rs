@@ -223,22 +223,37 @@ fn a_later_server_has_the_modules_of_a_namespace_opened_meanwhile() {
         config.key_hash = KeyHash::Ripemd160;
         config
     };
-    let open = |name: &str| {
-        let builder = Store::builder().path(dir.path()).namespace(config(name));
-        builder.open().unwrap()
+    let open = |names: &[&str]| {
+        let builder = Store::builder().path(dir.path());
+        let all = names.iter();
+        all.fold(builder, |builder, name| builder.namespace(config(name)))
+            .open()
+            .unwrap()
+    };
+    let register_in = |store: &Store, file: &str, text: &str| {
+        let handle = Server::builder(store).start().unwrap();
+        register(&mut Wire::to(handle.addr()), file, text);
+        handle
     };
     {
-        let store = open("test");
-        let handle = Server::builder(&store).start().unwrap();
-        let text = "function f() return 7 end";
-        register(&mut Wire::to(handle.addr()), "m.lua", text);
+        let store = open(&["before"]);
+        drop(register_in(&store, "m.lua", "function f() return 0 end"));
+        drop(register_in(&store, "n.lua", "function f() return 7 end"));
     }
-    let store = open("other");
-    let first = Server::builder(&store).start().unwrap();
-    store.create_namespace(config("test")).unwrap();
-    let second = Server::builder(&store).start().unwrap();
-    for handle in [second, first] {
-        let listed = Wire::to(handle.addr()).info("udf-list\n").remove(0);
-        assert!(listed.contains("m.lua"), "{listed}");
+    {
+        let store = open(&["test"]);
+        let first = register_in(&store, "m.lua", "function f() return 1 end");
+        store.create_namespace(config("before")).unwrap();
+        let second = Server::builder(&store).start().unwrap();
+        for handle in [second, first] {
+            let mut wire = Wire::to(handle.addr());
+            assert_eq!(wire.ask(&call(1, "m.f", &[])).int("SUCCESS"), 1);
+            assert_eq!(wire.ask(&call(1, "n.f", &[])).int("SUCCESS"), 7);
+        }
     }
+    // The text that was served, and not one that a namespace before it had.
+    let store = open(&["before", "test"]);
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    assert_eq!(wire.ask(&call(1, "m.f", &[])).int("SUCCESS"), 1);
 }
