@@ -34,7 +34,7 @@ impl NamespaceCore {
         let index = Arc::new(index);
         let list: Vec<_> = all.iter().cloned().chain([Arc::clone(&index)]).collect();
         // The catalog first: where it cannot be written, nothing was declared.
-        self.declare_indexes(&list)?;
+        self.change_catalog(|catalog| catalog.declare(|catalog| note(&list, catalog)))?;
         self.indexes.replace(list);
         Ok((index, true))
     }
@@ -65,18 +65,9 @@ impl NamespaceCore {
         Ok(true)
     }
 
+    /// Notes the indexes that there are, where none is new.
     pub(super) fn declare_indexes(&self, list: &[Arc<Index>]) -> Result<()> {
-        let declared = list.iter().map(|index| DeclaredIndex {
-            set: index.set.clone(),
-            definition: index.definition(),
-            unbuilt: index.state() == IndexState::Building && !index.definition.of_records,
-        });
-        let declared = declared.collect();
-        let declare = |catalog: &mut Catalog| {
-            catalog.indexes = declared;
-            Ok(())
-        };
-        self.change_catalog(|catalog| catalog.declare(declare))
+        self.change_catalog(|catalog| note(list, catalog))
     }
 
     /// Forgets the index of a name; with `set`, unless it is another set's.
@@ -130,4 +121,14 @@ impl NamespaceCore {
             }
         }
     }
+}
+
+fn note(list: &[Arc<Index>], catalog: &mut Catalog) -> Result<()> {
+    let declared = list.iter().map(|index| DeclaredIndex {
+        set: index.set.clone(),
+        definition: index.definition(),
+        unbuilt: index.state() == IndexState::Building && !index.definition.of_records,
+    });
+    catalog.indexes = declared.collect();
+    Ok(())
 }
