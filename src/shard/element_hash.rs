@@ -12,8 +12,7 @@ const USUAL_BYTES: usize = 64;
 /// Returns the hash of an element of a list or a key of a map. Equal values have equal hashes.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a value that cannot be stored; [`Error::Malformed`] for one that nests
-/// too deep.
+/// [`Error::Parameter`] for a value that cannot be stored.
 pub(crate) fn hash_of(element: &Value) -> Result<u64> {
     let mut encoded = Vec::with_capacity(USUAL_BYTES);
     match element {

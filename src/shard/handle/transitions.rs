@@ -173,14 +173,13 @@ impl<R: RecordSet> Handle<R> {
         if route.is_none() && self.root_expires()? {
             return Err(refused);
         }
-        self.shard_further(route, shards)
-            .map_err(|in_the_way| match refused {
+        self.shard_further(route, shards).map_err(|in_the_way| {
+            self.leave(route, NextStep::Shard(shards), &in_the_way);
+            match refused {
                 Error::RecordTooBig { .. } => in_the_way,
-                refused => {
-                    self.leave(route, NextStep::Shard(shards), &in_the_way);
-                    refused
-                }
-            })
+                refused => refused,
+            }
+        })
     }
 
     /// Returns whether the root is to expire, which it does no more once its collection is sharded.
