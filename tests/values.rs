@@ -482,4 +482,9 @@ fn lists_and_maps_keep_their_persisted_indexes_through_an_update() {
     let mut expected = stored(&set);
     expected.rotate_left(1);
     assert_eq!(edited, expected);
+    let map = Map::new(vec![(1.into(), 2.into())], MapOrder::KeyOrdered);
+    set.update("alice", |bins| bins.set("l", map)).unwrap();
+    let alice = set.get("alice").unwrap().unwrap();
+    let map = alice.view().bin("l").and_then(|map| map.as_map());
+    assert!(!map.unwrap().is_indexed());
 }

@@ -93,11 +93,14 @@ fn write_edited(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     check_bin_value(value)?;
-    if !before.is_some_and(|bin| is_indexed(bin.kind, bin.value).unwrap_or(false)) {
+    let Some(before) = before.filter(|bin| is_indexed(bin.kind, bin.value).unwrap_or(false)) else {
         return write_bin(out, name, value).map_err(not_storable);
-    }
+    };
     let mut normal = Vec::new();
     let kind = write_stored(value, &mut normal).map_err(not_storable)?;
+    if kind != before.kind {
+        return write_raw_bin(out, name, kind, &normal).map_err(not_storable);
+    }
     let in_bin = |error: CallError| error.in_bin(name.as_str());
     let stored = with_flags(kind, normal, FLAG_PERSIST_INDEX).map_err(in_bin)?;
     write_raw_bin(out, name, kind, &stored).map_err(not_storable)

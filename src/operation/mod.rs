@@ -10,7 +10,8 @@
 //! * `execute`: the run over a record that writes; `read`: the run that only reads.
 //! * `scalar`, `call`: one operation on one bin.
 //! * `change`: the new value of a bin, not yet written; `slots`: the bins of a record under way.
-//! * `merge`: the common put and an edit of all bins, without operations. `bin_value`: checks of whole values.
+//! * `merge`: the common put and an edit of all bins, without operations. `bin_value`: checks of
+//!   whole values.
 
 mod action;
 mod bin_value;
