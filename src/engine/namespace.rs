@@ -197,10 +197,10 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010; [`Error::ShardRoot`] for a
-    /// time between the last updates of the records of one sharded collection. With `before`, a namespace without room for writes truncates its largest sets
-    /// first, one by one, until the declarations of relations can be renewed: an error then, such as
-    /// [`Error::StopWrites`], or the end of the process, comes after the records of these sets are
-    /// gone. Repeat the call.
+    /// time between the last updates of the records of one sharded collection. With `before`, a
+    /// namespace without room for writes truncates its largest sets first, one by one, until the
+    /// declarations of relations can be renewed: an error then, such as [`Error::StopWrites`], or
+    /// the end of the process, comes after the records of these sets are gone. Repeat the call.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         self.core.truncate(Truncate::Namespace, before)
     }
