@@ -3,8 +3,7 @@
 //!
 //! Each front door counts its operation as it begins. The counters are striped, and a thread keeps
 //! to one stripe, so that threads do not fight over a cache line. Asking the clock costs more than
-//! a count: reads and writes of single records and transactions are timed once in 16, everything
-//! else always.
+//! a count: reads and writes of single records are timed once in 16, everything else always.
 
 use std::borrow::Borrow;
 use std::cell::Cell;
@@ -70,8 +69,8 @@ impl OperationKind {
     /// Returns the bits that the number of a timed operation has not.
     const fn untimed(self) -> u64 {
         match self {
-            Self::Read | Self::Write | Self::Operate | Self::Transaction => 15,
-            Self::Batch | Self::Query | Self::Scan => 0,
+            Self::Read | Self::Write | Self::Operate => 15,
+            Self::Batch | Self::Query | Self::Scan | Self::Transaction => 0,
         }
     }
 }
@@ -229,8 +228,7 @@ pub struct OperationStats {
     /// How many have begun. Those within a transaction or a batch are not counted by themselves.
     pub count: u64,
     /// How long they took, from the call to the return: one in 16 of the reads and writes of a
-    /// single record and of the transactions, and every other operation. Of transactions, only
-    /// committed ones.
+    /// single record, and every other operation. Of transactions, only committed ones.
     pub latency: LatencyHistogram,
 }
 
