@@ -115,12 +115,9 @@ fn an_error_of_the_closure_comes_back_and_writes_nothing() {
     let stats = namespace.transaction_stats();
     assert_eq!((stats.attempts, stats.aborts, stats.commits), (1, 1, 0));
     assert_eq!(stats.p99, Duration::ZERO, "nothing was committed");
-    // One in 16 is timed.
-    for _ in 0..16 {
-        store
-            .transaction(|tx| tx.set("accounts")?.put("alice", [("n", 1)]))
-            .unwrap();
-    }
+    store
+        .transaction(|tx| tx.set("accounts")?.put("alice", [("n", 1)]))
+        .unwrap();
     let stats = namespace.transaction_stats();
     assert!(stats.p50 > Duration::ZERO && stats.p50 <= stats.p99);
 }

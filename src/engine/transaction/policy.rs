@@ -103,8 +103,8 @@ pub struct TransactionStats {
     /// Transactions with a closure that returned an error of its own.
     pub aborts: u64,
     /// What half of the committed transactions did not exceed, from the call to the return, further
-    /// attempts and pauses included: of one in 16 transactions, which are timed. Up to an eighth too
-    /// long, as `p99`; zero before the first commit.
+    /// attempts and pauses included. Up to an eighth too long, as `p99`; zero before the first
+    /// commit.
     pub p50: Duration,
     /// What 99 of 100 of them did not exceed.
     pub p99: Duration,
