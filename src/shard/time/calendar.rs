@@ -238,19 +238,6 @@ impl Micros {
             .ok_or_else(|| Error::parameter(format!("{time:?} is not within the years 1 to 9999")))
     }
 
-    /// The first whole microsecond that is not before this time.
-    ///
-    /// # Errors
-    /// As for [`Micros::of`].
-    pub(super) fn not_before(time: SystemTime) -> Result<Self> {
-        let begun = Self::of(time)?;
-        Ok(if begun.time() < time {
-            begun.next()
-        } else {
-            begun
-        })
-    }
-
     pub(super) fn time(self) -> SystemTime {
         let distance = Duration::from_micros(self.0.unsigned_abs());
         if self.0 < 0 {

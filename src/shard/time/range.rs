@@ -134,13 +134,13 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
     fn elements(&self) -> Result<Option<ElementRange>> {
         let from = match self.times.0 {
             Bound::Unbounded => Micros::FIRST,
-            Bound::Included(from) => Micros::not_before(from)?,
+            Bound::Included(from) => Micros::of(from)?,
             Bound::Excluded(from) => Micros::of(from)?.next(),
         };
         let to = match self.times.1 {
             Bound::Unbounded => Micros::END,
             Bound::Included(to) => Micros::of(to)?.next(),
-            Bound::Excluded(to) => Micros::not_before(to)?,
+            Bound::Excluded(to) => Micros::of(to)?,
         };
         Ok(ElementRange::of_times(from, to))
     }

@@ -1,7 +1,5 @@
 //! The buckets of elements, and the records that reads and writes touch.
 
-use std::ops::Bound;
-
 use super::*;
 use crate::watched::{Calls, Watched};
 
@@ -228,36 +226,5 @@ fn pages_follow_one_another_through_all_buckets() {
         assert_eq!(said.page_after(Some(&(end, 0.into())), 5).unwrap(), []);
         let before = (at(FEBRUARY_28 - DAY), Value::Nil);
         assert_eq!(said.page_after(Some(&before), 5).unwrap(), all[..5]);
-    }
-}
-
-/// Elements have microseconds, and the ends of ranges nanoseconds.
-#[test]
-fn an_end_between_two_microseconds_is_between_them() {
-    let (store, _) = store_at(FEBRUARY_28);
-    let said = chat(&store, TimeWidth::Hourly);
-    let noon = at(FEBRUARY_28 + DAY / 2);
-    said.add(noon, 1).unwrap();
-    let nano = Duration::from_nanos(1);
-    let (before, behind) = (noon - nano, noon + nano);
-    let found = |times: (Bound<SystemTime>, Bound<SystemTime>)| said.range(times).len().unwrap();
-    use Bound::{Excluded, Included, Unbounded};
-    for (times, expected) in [
-        ((Unbounded, Excluded(behind)), 1),
-        ((Unbounded, Excluded(noon)), 0),
-        ((Unbounded, Excluded(before)), 0),
-        ((Unbounded, Included(behind)), 1),
-        ((Unbounded, Included(noon)), 1),
-        ((Unbounded, Included(before)), 0),
-        ((Included(behind), Unbounded), 0),
-        ((Included(noon), Unbounded), 1),
-        ((Included(before), Unbounded), 1),
-        ((Excluded(behind), Unbounded), 0),
-        ((Excluded(noon), Unbounded), 0),
-        ((Excluded(before), Unbounded), 1),
-        ((Included(behind), Excluded(behind)), 0),
-        ((Included(before), Excluded(behind)), 1),
-    ] {
-        assert_eq!(found(times), expected, "{times:?}");
     }
 }
