@@ -71,39 +71,53 @@ pub(crate) fn rewrite(old: RecordView<'_>, bins: &Bins, out: &mut Vec<u8>) -> Re
     for (name, value) in bins.iter() {
         let in_place = places.next().filter(|bin| bin.name == name.as_bytes());
         let before = in_place.or_else(|| old.find(name.as_bytes()));
-        match before {
-            _ if !is_left(value) => {}
-            Some(bin) if reads_as(&bin, value) => out.extend_from_slice(bin.bytes),
-            before => write_edited(before, name, value, out)?,
+        if is_left(value) {
+            rewrite_bin(before, name, value, out)?;
         }
     }
     Ok(count)
+}
+
+fn rewrite_bin(
+    before: Option<RawBin<'_>>,
+    name: &BinName,
+    value: &Value,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let from = out.len();
+    let written = check_bin_value(value).and_then(|()| {
+        let written = write_bin(out, name, value);
+        written.map_err(not_storable)
+    });
+    let Some(before) = before else {
+        return written;
+    };
+    // Most bins were not edited, and have the form of their value.
+    if written.is_ok() && out.get(from..) == Some(before.bytes) {
+        return written;
+    }
+    if reads_as(&before, value) {
+        out.truncate(from);
+        out.extend_from_slice(before.bytes);
+        return Ok(());
+    }
+    written?;
+    let mut normal = Vec::new();
+    if !is_indexed(before.kind, before.value).unwrap_or(false)
+        || write_stored(value, &mut normal).map_err(not_storable)? != before.kind
+    {
+        return Ok(());
+    }
+    out.truncate(from);
+    let in_bin = |error: CallError| error.in_bin(name.as_str());
+    let stored = with_flags(before.kind, normal, FLAG_PERSIST_INDEX).map_err(in_bin)?;
+    write_raw_bin(out, name, before.kind, &stored).map_err(not_storable)
 }
 
 /// Whether a bin is read as this value.
 fn reads_as(bin: &RawBin<'_>, value: &Value) -> bool {
     let read = ValueRef::stored(bin.kind, bin.value).and_then(|stored| stored.to_value());
     read.is_ok_and(|read| read.is_same(value))
-}
-
-fn write_edited(
-    before: Option<RawBin<'_>>,
-    name: &BinName,
-    value: &Value,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    check_bin_value(value)?;
-    let Some(before) = before.filter(|bin| is_indexed(bin.kind, bin.value).unwrap_or(false)) else {
-        return write_bin(out, name, value).map_err(not_storable);
-    };
-    let mut normal = Vec::new();
-    let kind = write_stored(value, &mut normal).map_err(not_storable)?;
-    if kind != before.kind {
-        return write_raw_bin(out, name, kind, &normal).map_err(not_storable);
-    }
-    let in_bin = |error: CallError| error.in_bin(name.as_str());
-    let stored = with_flags(kind, normal, FLAG_PERSIST_INDEX).map_err(in_bin)?;
-    write_raw_bin(out, name, kind, &stored).map_err(not_storable)
 }
 
 /// The most common put of all: one bin.
