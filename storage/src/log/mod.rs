@@ -8,6 +8,7 @@
 //! a truncation and the versions of records apart.
 
 mod append;
+pub(crate) mod assembled;
 pub(crate) mod block;
 mod block_life;
 pub(crate) mod block_walk;
