@@ -7,6 +7,8 @@ mod community;
 #[cfg(feature = "lua")]
 mod functions;
 #[cfg(feature = "lua")]
+mod functions_background;
+#[cfg(feature = "lua")]
 mod functions_limits;
 #[cfg(feature = "lua")]
 mod functions_modules;
