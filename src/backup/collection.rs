@@ -11,7 +11,7 @@ use super::files::Output;
 use super::save::{BackupSummary, Saver};
 use super::writer::Writer;
 use crate::engine::SavedVersion;
-use crate::record::{BinName, ShardRole, named_root};
+use crate::record::{ShardRole, named_root};
 use crate::shard::SavedRoot;
 use crate::{Error, Key, Namespace};
 
@@ -32,10 +32,8 @@ fn root_of(namespace: &Namespace, set: &str, version: &SavedVersion<'_>) -> Opti
     let (name, root) = named_root(hash, set, version.bins)?;
     // Not a part of a collection that is sharded by time.
     let is_by_hash = name.begin.is_none() && name.shards > 0;
-    let is_bin = name.bin.is_none_or(|bin| BinName::new(bin).is_ok());
-    let mut keys = name.keys().into_iter();
-    let is_its = keys.any(|key| hash.digest(set, &key) == version.digest);
-    (is_by_hash && is_bin && is_its).then_some(root)
+    let is_its = |key: &Key<'_>| hash.digest(set, key) == version.digest;
+    (is_by_hash && name.keys().iter().any(is_its)).then_some(root)
 }
 
 impl Saver<'_> {

@@ -202,7 +202,7 @@ fn holds_integer_above_max(record: &SavedRecord) -> Result<bool> {
 }
 
 fn compare(record: &SavedRecord, found: &OperateResult) -> Result<Comparison> {
-    // The client would be told the same of another integer.
+    // The client would report a negative integer as equal.
     if holds_integer_above_max(record)? {
         return Ok(Comparison::Different);
     }

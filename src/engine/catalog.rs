@@ -85,7 +85,6 @@ pub(super) struct DeclaredSubscription {
     pub(super) name: Box<str>,
     /// The log sequence number before its declaration: distinguishes it from others that had its
     /// name.
-    #[serde(default)]
     pub(super) made: u64,
     /// Empty: all sets with kept changes.
     pub(super) sets: Vec<Box<str>>,

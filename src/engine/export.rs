@@ -174,7 +174,7 @@ impl Namespace {
             None => body.extend_from_slice(saved.bins.as_bytes()),
         }
         if set == DECLARATION_SET {
-            // What was derived in another store, or at another time, is not built here.
+            // A view that was built in another store, or at another time, is not built here.
             let restored = std::mem::take(body);
             append_without(RecordView::parse(&restored)?, BUILT, body)?;
         }

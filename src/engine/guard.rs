@@ -167,7 +167,7 @@ impl NamespaceCore {
                 let name = declaration.name;
                 if self.key_hash.digest(DECLARATION_SET, &Key::from(&*name)) != *digest {
                     return Err(Error::parameter(format!(
-                        "the declaration of relation {name:?} belongs to the record {name:?} of set {DECLARATION_SET:?}"
+                        "the declaration of relation {name:?} belongs to another record: put it under the key {name:?} in set {DECLARATION_SET:?}"
                     )));
                 }
                 name

@@ -106,7 +106,7 @@ impl<'e> CompileOperand<'e> for Compiler<'e> {
             Token::Int(value) => ExpValue::Int(value),
             Token::BigInt(value) => {
                 return refuse(format!(
-                    "{value} is above i64::MAX, and integers of bins have 64 bits with sign"
+                    "{value} is above i64::MAX, the largest integer of a bin: compare with a smaller one, or a float"
                 ));
             }
             Token::Float32(value) => ExpValue::Float(f64::from(value)),

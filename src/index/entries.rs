@@ -377,7 +377,7 @@ impl ValueSink<'_, '_> {
 }
 
 /// Returns the type and the stored form of an element that an index may have. One above the signed
-/// integers is none: in this form it would be a negative integer.
+/// integers is left out: in this form it would be a negative integer.
 fn indexed_element(element: &[u8]) -> Option<(ParticleType, Cow<'_, [u8]>)> {
     match TokenReader::new(element).token() {
         Ok(Token::BigInt(_)) => None,

@@ -154,9 +154,7 @@ pub struct CollectionSnapshot {
     pub set: String,
     /// The key of its root.
     pub key: String,
-    /// The digest of its root: keys of several types are shown alike. Empty in the answers of older
-    /// monitors.
-    #[serde(default)]
+    /// The digest of its root: keys of several types are shown alike.
     pub digest: String,
     /// Its bin.
     pub bin: String,

@@ -302,7 +302,7 @@ impl Joined {
         Ok(())
     }
 
-    /// The record that a view record is of. A companion of a sharded collection is none.
+    /// The item of a view record. Companions of sharded collections are no items.
     fn item(&self, transaction: &Transaction<'_>, key: &Key<'_>) -> Result<Option<Record>> {
         let found = transaction.set(&self.set)?.get(key)?;
         Ok(found.filter(|record| record.get(SHARD_OF).is_none()))

@@ -186,7 +186,7 @@ impl CommunityEdition {
     }
 }
 
-/// Appends a version whole, or nothing of it: what comes behind it must be found.
+/// Appends a version whole, or nothing of it: a part of one would hide later versions.
 fn append(file: &mut File, version: &[u8]) -> std::io::Result<()> {
     let before = file.metadata()?.len();
     let len = u32::try_from(version.len()).unwrap_or(u32::MAX);

@@ -6,6 +6,7 @@ use std::path::Path;
 use spikelet::query::IndexDefinition;
 use spikelet::relation::Joined;
 use spikelet::{DEFAULT_NAMESPACE, Error, NamespaceConfig, Store, WritePolicy, bins};
+use tempfile::TempDir;
 
 use crate::joined::{item_list, name_in, namespace};
 use crate::propagate::assignees;
@@ -48,6 +49,18 @@ fn fill(store: &Store) {
     }
 }
 
+/// A filled store, of which an item had a byte inverted before this opening.
+fn with_damaged_item() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    fill(&store);
+    store.close().unwrap();
+    drop(store);
+    damage(dir.path(), &title(DAMAGED), 0);
+    let store = open(dir.path());
+    (dir, store)
+}
+
 /// How many items are shown with this name.
 fn shown(list: &Joined, name: &str) -> usize {
     let view = list.view().unwrap();
@@ -57,14 +70,7 @@ fn shown(list: &Joined, name: &str) -> usize {
 
 #[test]
 fn a_view_beside_a_damaged_item_shows_the_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    fill(&store);
-    store.close().unwrap();
-    drop(store);
-    damage(dir.path(), &title(DAMAGED), 0);
-
-    let store = open(dir.path());
+    let (_dir, store) = with_damaged_item();
     let list = item_list(&namespace(&store));
     let mut updater = list.updater().unwrap();
     let built = updater.catch_up().unwrap();
@@ -148,14 +154,7 @@ fn a_view_record_of_a_deleted_item_goes_though_it_is_damaged() {
 
 #[test]
 fn copies_beside_records_that_cannot_be_read_or_addressed_are_made() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    fill(&store);
-    store.close().unwrap();
-    drop(store);
-    damage(dir.path(), &title(DAMAGED), 0);
-
-    let store = open(dir.path());
+    let (_dir, store) = with_damaged_item();
     let (users, items) = (store.set("users").unwrap(), store.set("items").unwrap());
     let keyless = WritePolicy::default().send_key(false);
     items

@@ -69,9 +69,9 @@ impl Changes {
         Ok(self.core.storage.set_fed(number, true)?)
     }
 
-    /// Keeps the changes of a set no longer. Unread ones are not shown any more, and consumers of
-    /// subscriptions that name the set get [`Error::ChangesLost`] until they seek, once changes of
-    /// it are kept again.
+    /// Keeps the changes of a set no longer. Unread ones are not shown any more. Consumers of
+    /// subscriptions that name the set get [`Error::ChangesLost`] from here on: once changes of it
+    /// are kept again, they can seek to a later position.
     ///
     /// # Errors
     /// The errors of a write.
@@ -256,7 +256,7 @@ impl NamespaceCore {
         match sets.iter().map(|set| since(set)).max() {
             Some(since) if since > after => Err(Error::ChangesLost {
                 position: after.get(),
-                // Of a set that keeps none now, those that come.
+                // A set that keeps no changes now keeps later ones at best.
                 kept_after: since.min(self.storage.last_lsn()).get(),
             }),
             _ => Ok(()),

@@ -19,8 +19,8 @@ use crate::{Error, Result, sync};
 /// The digest of changes without a record.
 const NO_DIGEST: [u8; Digest::LEN] = [0; Digest::LEN];
 
-/// How many log sequence numbers are passed over at most before a consumer can note where it is.
-const PASSED_OVER: u64 = 1 << 14;
+/// How many log sequence numbers are read at most before a consumer can note where it is.
+const AT_ONCE: u64 = 1 << 14;
 
 type Syncing = Pin<Box<dyn Future<Output = spikelet_storage::Result<()>> + Send>>;
 
@@ -169,7 +169,7 @@ impl ChangeStream {
                 return Poll::Ready(Ok(Some(batch)));
             }
             if end == ReadEnd::Full {
-                if self.read_to().get() - begun < PASSED_OVER {
+                if self.read_to().get() - begun < AT_ONCE {
                     continue;
                 }
                 return Poll::Ready(Ok(None));

@@ -116,7 +116,7 @@ pub struct BackgroundOperation {
     thread: JoinHandle<Result<()>>,
 }
 
-/// Goes on after a pause once its operation is dropped: nobody else can resume it.
+/// Resumes a paused operation when its handle is dropped: no other call could.
 #[derive(Debug)]
 struct ResumedJob(Arc<JobShared>);
 
@@ -281,7 +281,7 @@ impl Query {
     /// A hash of what an operation in the background is to do.
     fn job(&self, policy: &BackgroundPolicy, operations: &[Operation]) -> String {
         let write = policy.write.clone();
-        // How long it waits decides nothing of what it does.
+        // Timeout and acknowledgement change no record.
         let write = write.total_timeout(None).acknowledge(Acknowledge::Applied);
         let records = (&self.conditions, &self.filter, self.companions);
         let shown = (self.identity(), records, write, operations);

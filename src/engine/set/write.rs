@@ -358,8 +358,8 @@ impl Set {
 
     /// Changes some bins of a record as a struct, by a closure while the record is locked: `T` has
     /// the fields that the edit is about, and other bins stay. A field that is left `None` removes
-    /// its bin, and one that `edit` leaves as it was keeps its stored form. Returns what `edit` returns; `None` if there is no record. Rules for `edit` as for
-    /// [`Set::update`].
+    /// its bin, and one that `edit` leaves as it was keeps its stored form. Returns what `edit`
+    /// returns; `None` if there is no record. Rules for `edit` as for [`Set::update`].
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {

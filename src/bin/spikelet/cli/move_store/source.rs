@@ -40,7 +40,7 @@ pub(super) enum MovedStore {
 /// Some of its records.
 #[derive(Default)]
 pub(super) struct SourcePiece {
-    /// Those of users: the store's own are not theirs.
+    /// Records of users, without the store's own.
     pub(super) records: Vec<SavedRecord>,
     /// The declarations of relations.
     pub(super) declarations: Vec<SavedRecord>,
